@@ -1,0 +1,123 @@
+"""The one place that imports TensorFlow and TF-Slim, in the order and with the aliases they need.
+
+Every other file takes `tf` (the graph-mode API, `tensorflow.compat.v1`) and `slim` from here.
+"""
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import sys
+import tempfile
+import warnings
+
+from slim_mp.errors import UsageError
+
+# (distribution, lowest version, first version that is too new)
+_REQUIREMENTS = (
+    ("tensorflow", (2, 16), (2, 22)),
+    ("tf-keras", (2, 16), (2, 22)),
+    ("tf-slim", (1, 1), (1, 2)),
+)
+# Distributions that install the same `tensorflow` module under another name.
+_TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu", "tensorflow-rocm", "tf-nightly")
+
+
+def _version_of(distribution):
+    names = _TENSORFLOW_BUILDS if distribution == "tensorflow" else (distribution,)
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return tuple(int(part) for part in importlib.metadata.version(name).split(".")[:2])
+    return None
+
+
+def _dotted(version):
+    return ".".join(str(part) for part in version)
+
+
+def check_requirements():
+    """Checks that the packages that TF-Slim needs are there in versions that fit each other.
+
+    Raises:
+      UsageError: if a package is missing, too old, too new, or if tf-keras is of another minor
+        version than tensorflow; the message names the command that mends it.
+    """
+    found = {}
+    for name, lowest, too_new in _REQUIREMENTS:
+        found[name] = version = _version_of(name)
+        wanted = f"{name}>={_dotted(lowest)},<{_dotted(too_new)}"
+        if version is None:
+            raise UsageError(f"The package {name} is not installed: pip install '{wanted}'.")
+        if not lowest <= version < too_new:
+            raise UsageError(
+                f"The package {name} is of version {_dotted(version)}, but slim_mp needs {wanted}: "
+                f"pip install '{wanted}'."
+            )
+    if found["tensorflow"] != found["tf-keras"]:
+        raise UsageError(
+            f"tensorflow is of version {_dotted(found['tensorflow'])} but tf-keras of "
+            f"{_dotted(found['tf-keras'])}; TF-Slim's batch norm needs both of one minor version: "
+            f"pip install 'tf-keras=={_dotted(found['tensorflow'])}.*'."
+        )
+
+
+@contextlib.contextmanager
+def _without_startup_noise():
+    """Holds stderr back at the level of the file descriptor and drops TensorFlow's notices.
+
+    TensorFlow's C++ logger writes them before any log level applies to it.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held_back:
+        real_stderr = os.dup(2)
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(real_stderr, 2)
+            os.close(real_stderr)
+            held_back.seek(0)
+            for line in held_back.read().decode(errors="replace").splitlines():
+                if not line.startswith(("I0000 ", "WARNING: All log messages before absl::")):
+                    print(line, file=sys.stderr)
+
+
+def _import_tensorflow():
+    # Warnings and errors of the C++ runtime reach the user as exceptions where they matter.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with _without_startup_noise():
+        return importlib.import_module("tensorflow.compat.v1")
+
+
+def _alias_legacy_layers():
+    """Puts tf-keras's batch norm where TensorFlow looks for it when TF-Slim asks for it.
+
+    TensorFlow lazily imports `tf_keras.legacy_tf_layers.normalization`; since 2.15 tf-keras keeps
+    that module under `tf_keras.src`.
+    """
+    old, new = "tf_keras.legacy_tf_layers", "tf_keras.src.legacy_tf_layers"
+    for suffix in ("", ".normalization"):
+        if old + suffix not in sys.modules:
+            sys.modules[old + suffix] = importlib.import_module(new + suffix)
+
+
+check_requirements()
+tf = _import_tensorflow()
+_alias_legacy_layers()
+import tf_slim as slim  # noqa: E402  (its batch norm needs the alias above)
+
+
+def start_graph_mode():
+    """Puts the process into TensorFlow 1 semantics: graphs, sessions and resource variables.
+
+    A program calls it once, before it builds a graph; importing slim_mp changes nothing. Also
+    quiets deprecation notices of TensorFlow and TF-Slim that a user of slim_mp cannot act on.
+    """
+    tf.get_logger().setLevel("ERROR")
+    tf.disable_v2_behavior()
+    tf.enable_resource_variables()
+    warnings.filterwarnings("ignore", message=r".*`layer\.(apply|add_variable)` is deprecated.*")
+
+
+__all__ = ["check_requirements", "slim", "start_graph_mode", "tf"]

@@ -1,0 +1,39 @@
+"""The errors a user can do something about, each with the exit code of the command it ends.
+
+A message says what was got, what is allowed and what to do. The scripts print it as the only
+line on stderr; in a program the classes are ordinary exceptions.
+"""
+
+EXIT_OK = 0
+EXIT_UNEXPECTED = 1
+EXIT_STOPPED = 75
+
+
+class SlimMPError(Exception):
+    """Base of the errors that end a command without a traceback."""
+
+    exit_code = EXIT_UNEXPECTED
+
+
+class UsageError(SlimMPError, ValueError):
+    """A flag or an argument cannot be used as given."""
+
+    exit_code = 2
+
+
+class DataError(SlimMPError, ValueError):
+    """A dataset, a record or an image cannot be used."""
+
+    exit_code = 3
+
+
+class NumericsError(SlimMPError, ArithmeticError):
+    """Training cannot go on because its numbers are no longer finite."""
+
+    exit_code = 4
+
+
+class CheckpointError(SlimMPError, ValueError):
+    """A checkpoint is missing, damaged or does not fit the network."""
+
+    exit_code = 5
