@@ -1,0 +1,59 @@
+"""One record: from a serialized tf.train.Example to an image and a label, in the graph.
+
+On the hot path a bad record only fails; `input_errors` finds it and says why.
+"""
+
+from slim_mp.compat import tf
+
+IMAGE_KEY = "image/encoded"
+LABEL_KEY = "image/class/label"
+
+_FEATURES = {
+    IMAGE_KEY: tf.FixedLenFeature([], tf.string),
+    LABEL_KEY: tf.FixedLenFeature([], tf.int64),
+}
+
+
+def decode_image(encoded, channels):
+    """Decodes an image by its content, whatever its format is said to be.
+
+    Grey, palette, CMYK, alpha and 16-bit images are converted; of an animation the first
+    frame is taken. (TensorFlow reads the palette of a BMP as grey values.)
+
+    Args:
+      encoded: string tensor []: a JPEG, PNG, GIF or BMP file.
+      channels: 1 (grey, ITU-R 601 luma) or 3 (RGB).
+
+    Returns:
+      uint8 tensor [h, w, channels].
+    """
+    image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+    image.set_shape([None, None, 3])
+    if channels == 3:
+        return image
+    # Not decoded as grey at once: that fails for CMYK, GIF and BMP.
+    luma = tf.reduce_sum(tf.cast(image, tf.float32) * [0.299, 0.587, 0.114], axis=-1, keepdims=True)
+    return tf.cast(tf.rint(luma), tf.uint8)
+
+
+def parse_example(serialized, channels, labels_offset, num_classes):
+    """Reads image and label of a record.
+
+    Args:
+      serialized: string tensor []: a tf.train.Example with `image/encoded` and
+        `image/class/label`.
+      channels: 1 or 3.
+      labels_offset: an int that is subtracted from the label.
+      num_classes: the number of classes of the record files, before that subtraction.
+
+    Returns:
+      (image, label): uint8 [h, w, channels] and int64 [] in [0, num_classes - labels_offset).
+      Running them fails if a feature is missing, the image cannot be decoded or the label is
+      out of range.
+    """
+    features = tf.io.parse_single_example(serialized, _FEATURES)
+    label = features[LABEL_KEY]
+    in_range = tf.logical_and(label >= labels_offset, label < num_classes)
+    with tf.control_dependencies([tf.debugging.Assert(in_range, ["label out of range:", label])]):
+        label = tf.identity(label - labels_offset)
+    return decode_image(features[IMAGE_KEY], channels), label
