@@ -7,13 +7,13 @@ inputs it neither builds nor counts to a thousand. It is given float32 inputs he
 
 import contextlib
 import functools
-
-import tf_slim.layers
-import tf_slim.layers.layers
+import importlib
 
 from slim_mp.compat import slim, tf
 
-_HOMES = (slim, tf_slim.layers, tf_slim.layers.layers)
+_HOMES = tuple(
+    importlib.import_module(name) for name in ("tf_slim", "tf_slim.layers", "tf_slim.layers.layers")
+)
 
 
 def _is_fused(inputs, fused=None, batch_weights=None, renorm=False, adjustment=None, **_):

@@ -102,10 +102,34 @@ def _alias_legacy_layers():
             sys.modules[old + suffix] = importlib.import_module(new + suffix)
 
 
+def _alias_moved_names():
+    """Gives TF-Slim the names that TensorFlow has moved out of its internal modules since 2.15.
+
+    Without them a tensor as `is_training`, among others, ends in an AttributeError.
+    """
+    moved = {
+        "tensorflow.python.framework.ops": {"IndexedSlices": tf.IndexedSlices, "Tensor": tf.Tensor},
+        "tensorflow.python.ops.array_ops": {"stack": tf.stack, "unstack": tf.unstack},
+        "tensorflow.python.ops.control_flow_ops": {
+            "Assert": tf.Assert,
+            "case": tf.case,
+            "cond": tf.cond,
+            "while_loop": tf.while_loop,
+        },
+        "tensorflow.python.ops.variable_scope": {"variable": tf.Variable},
+    }
+    for module_name, names in moved.items():
+        module = importlib.import_module(module_name)
+        for name, value in names.items():
+            if not hasattr(module, name):
+                setattr(module, name, value)
+
+
 check_requirements()
 tf = _import_tensorflow()
 _alias_legacy_layers()
-import tf_slim as slim  # noqa: E402  (its batch norm needs the alias above)
+_alias_moved_names()
+import tf_slim as slim  # noqa: E402  (it needs the aliases above)
 
 
 def start_graph_mode():

@@ -78,7 +78,10 @@ class _MasterWeights:
 
     def __init__(self, compute_dtype):
         self.compute_dtype = compute_dtype
+        self.has_cast = False
+        self.has_passed_weights = False
         self._by_cast = {}
+        self._new = []
 
     def getter(self, getter, name, *args, dtype=None, **kwargs):
         """A custom getter: asks for float32 where half was asked for and returns a new cast.
@@ -87,19 +90,29 @@ class _MasterWeights:
         gradients in half.
         """
         if dtype is None or tf.as_dtype(dtype) != self.compute_dtype:
+            # Batch norm asks for vectors in float32; whoever asks for weights has float32 inputs.
+            rank = tf.TensorShape(kwargs.get("shape")).rank
+            self.has_passed_weights |= rank is not None and rank > 1
             return getter(name, *args, dtype=dtype, **kwargs)
+        existing = len(tf.global_variables())
         variable = getter(name, *args, dtype=tf.float32, **kwargs)
+        if len(tf.global_variables()) > existing:
+            self._new.append(variable)
         cast = tf.cast(variable, self.compute_dtype, name=name.rsplit("/", 1)[-1] + "/cast")
         self._by_cast[cast.ref()] = variable
+        self.has_cast = True
         return cast
-
-    @property
-    def handed_out(self):
-        return len(self._by_cast)
 
     def of(self, value):
         """The variable behind a cast, or the value itself where it is no cast of this scope."""
         return self._by_cast.get(value.ref(), value) if isinstance(value, tf.Tensor) else value
+
+    def take_if_new(self, variable):
+        """Tells, once, whether this scope has created a variable rather than reused it."""
+        remaining = [item for item in self._new if item is not variable]
+        is_new = len(remaining) < len(self._new)
+        self._new = remaining
+        return is_new
 
     def replace_in_collections(self):
         """Puts the variable in the place of each cast that a layer added to a collection.
@@ -114,10 +127,6 @@ class _MasterWeights:
                 collection[:] = masters.values()
 
 
-# Variables whose regularizer has been applied; the collection makes that a fact of the graph.
-_REGULARIZED = "slim_mp/regularized_variables"
-
-
 class _MasterRegularizer:
     """A regularizer that acts on the float32 variable behind a cast, once for each variable."""
 
@@ -127,11 +136,9 @@ class _MasterRegularizer:
 
     def __call__(self, weights):
         variable = self._masters.of(weights)
-        if variable is not weights:
-            if any(variable is seen for seen in tf.get_collection(_REGULARIZED)):
-                return None
-            tf.add_to_collection(_REGULARIZED, variable)
-        return self._regularizer(variable)
+        if variable is weights or self._masters.take_if_new(variable):
+            return self._regularizer(variable)
+        return None
 
 
 class _LayerArguments(dict):
@@ -176,7 +183,7 @@ def _wrapped_arg_scope(masters, safe_normalizer):
 
 
 @contextlib.contextmanager
-def _custom_getter(getter):
+def _custom_getter(innermost):
     """Adds a custom getter to the current variable scope, inside any that it has.
 
     The scope is not entered again: that would number the layers inside from the start.
@@ -184,9 +191,9 @@ def _custom_getter(getter):
     scope = tf.get_variable_scope()
     outer = scope.custom_getter
 
-    def composed(true_getter, *args, **kwargs):
-        inner = true_getter if outer is None else functools.partial(outer, true_getter)
-        return getter(inner, *args, **kwargs)
+    def composed(getter, *args, **kwargs):
+        # TensorFlow hands the getter down by this name.
+        return innermost(functools.partial(outer, getter) if outer else getter, *args, **kwargs)
 
     scope.set_custom_getter(composed)
     try:
@@ -234,10 +241,9 @@ def arg_scope(dtype, float32_kernels=False):
         safe_normalizer = stack.enter_context(half_safe_batch_norm())
         yield stack.enter_context(slim.arg_scope(_wrapped_arg_scope(masters, safe_normalizer)))
     masters.replace_in_collections()
-    if not masters.handed_out:
+    if masters.has_passed_weights and not masters.has_cast:
         logging.warning(
-            "No layer inside slim_mp.arg_scope(%s) asked for a variable in %s: cast the inputs of "
-            "the network to it, or it computes in float32.",
-            compute_dtype.name,
+            "Every layer inside slim_mp.arg_scope(%s) computes in float32, as its inputs do: cast "
+            "the inputs of the network.",
             compute_dtype.name,
         )
