@@ -1,0 +1,107 @@
+"""Every network of the factory against the oracle: variables, losses, end points, logits."""
+
+import numpy as np
+import oracle
+import pytest
+
+from nets.nets_factory import NETWORKS, get_network_fn
+from slim_mp.compat import tf
+from slim_mp.precision import PRECISIONS
+
+_TOLERANCE = 5e-6  # of the largest logit
+
+
+def _is_heavy(name):
+    manifest = oracle.manifest(name)
+    return len(manifest["variables"]) > 300 or manifest["num_params"] > 100e6
+
+
+def _rows(names=NETWORKS):
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if _is_heavy(name) else []) for name in names
+    ]
+
+
+def _build(name, is_training, precision="fp32", size=None, batch_size=2):
+    """Builds a network as its published checkpoint has it; returns the logits and end points."""
+    network_fn = get_network_fn(
+        name,
+        oracle.manifest(name)["num_classes"],
+        weight_decay=1e-4,
+        is_training=is_training,
+        precision=precision,
+        float32_kernels=True,
+    )
+    size = size or network_fn.default_image_size
+    images = tf.placeholder(tf.float32, [batch_size, size, size, network_fn.channels], "images")
+    return network_fn(images)
+
+
+def _shapes(variables):
+    return {variable.op.name: variable.shape.as_list() for variable in variables}
+
+
+def _set_to_oracle(session, variables):
+    for variable in variables:
+        value = oracle.value(variable.op.name, variable.shape)
+        session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+
+
+def test_every_row_is_known_to_the_oracle_by_its_published_facts():
+    for name, row in NETWORKS.items():
+        manifest = oracle.manifest(name)
+        assert row.image_size == manifest["default_image_size"]
+        first_weights = next(iter(manifest["variables"].values()))
+        assert row.channels == first_weights[2]
+
+
+@pytest.mark.parametrize("name", _rows())
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_training_graph_has_the_published_parts(name, precision):
+    manifest = oracle.manifest(name)
+    with tf.Graph().as_default():
+        logits, end_points = _build(name, is_training=True, precision=precision)
+
+        assert _shapes(tf.model_variables()) == manifest["variables"]
+        assert {variable.dtype for variable in tf.global_variables()} == {tf.float32}
+        assert sorted(_shapes(tf.trainable_variables())) == sorted(manifest["trainable"])
+        assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == manifest["num_update_ops"]
+        losses = tf.losses.get_regularization_losses()
+        assert len(losses) == manifest["num_regularization_losses"]
+        assert {loss.dtype for loss in losses} == {tf.float32}
+
+        assert end_points.keys() == {*manifest["end_points"], "Predictions"}
+        assert ("AuxLogits" in end_points) == manifest["has_aux_logits"]
+        heads = [logits, end_points["Predictions"], end_points.get("AuxLogits", logits)]
+        for head in heads:
+            assert head.dtype == tf.float32
+            assert head.shape.as_list() == [2, manifest["num_classes"]]
+
+
+@pytest.mark.parametrize("name", _rows())
+def test_float32_logits_are_those_of_the_original(name):
+    with tf.Graph().as_default(), tf.Session() as session:
+        logits, end_points = _build(name, is_training=False, size=oracle.size(name))
+        variables = tf.model_variables()
+        _set_to_oracle(session, variables)
+        images = oracle.images(oracle.size(name), NETWORKS[name].channels)
+        got, probabilities = session.run([logits, end_points["Predictions"]], {"images:0": images})
+
+    manifest = oracle.manifest(name)
+    missing = set(manifest["variables"]) - set(_shapes(variables))
+    assert missing == set(manifest["eval_missing_variables"])
+    expected = oracle.logits(name)
+    error = np.abs(got - expected).max() / np.abs(expected).max()
+    print(f"{name}: float32 logits differ by {error:.1e} of the largest")
+    assert error <= _TOLERANCE
+    np.testing.assert_array_equal(np.argmax(probabilities, 1), oracle.top5(name)[:, 0])
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", _rows())
+def test_builds_at_its_least_image_size(name):
+    with tf.Graph().as_default():
+        logits, end_points = _build(name, is_training=True, size=NETWORKS[name].min_image_size)
+        for tensor in (logits, *end_points.values()):
+            assert 0 not in tensor.shape.as_list(), tensor
+        assert logits.shape.as_list() == [2, oracle.manifest(name)["num_classes"]]
