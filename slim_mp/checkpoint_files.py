@@ -234,8 +234,8 @@ def _find_in_folder(folder):
     if found is None:
         raise CheckpointError(
             f"The folder {folder} has no complete checkpoint; looked for the one that its file "
-            "`checkpoint` names, for *.index with *.data-?????-of-????? and for *.ckpt. "
-            + " ".join(passed_over)
+            "`checkpoint` names, for *.index with *.data-?????-of-????? and for *.ckpt."
+            + "".join(f" {problem}" for problem in passed_over)
         )
     for problem in passed_over:
         logging.warning("Took %s and passed over: %s", found, problem)
