@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 
-from slim_mp.errors import UsageError
+from slim_mp.errors import RequirementError
 
 # (distribution, lowest version, first version that is too new)
 _REQUIREMENTS = (
@@ -39,22 +39,22 @@ def check_requirements():
     """Checks that the packages that TF-Slim needs are there in versions that fit each other.
 
     Raises:
-      UsageError: if a package is missing, too old, too new, or if tf-keras is of another minor
-        version than tensorflow; the message names the command that mends it.
+      RequirementError: if a package is missing, too old, too new, or if tf-keras is of another
+        minor version than tensorflow; the message names the command that mends it.
     """
     found = {}
     for name, lowest, too_new in _REQUIREMENTS:
         found[name] = version = _version_of(name)
         wanted = f"{name}>={_dotted(lowest)},<{_dotted(too_new)}"
         if version is None:
-            raise UsageError(f"The package {name} is not installed: pip install '{wanted}'.")
+            raise RequirementError(f"The package {name} is not installed: pip install '{wanted}'.")
         if not lowest <= version < too_new:
-            raise UsageError(
+            raise RequirementError(
                 f"The package {name} is of version {_dotted(version)}, but slim_mp needs {wanted}: "
                 f"pip install '{wanted}'."
             )
     if found["tensorflow"] != found["tf-keras"]:
-        raise UsageError(
+        raise RequirementError(
             f"tensorflow is of version {_dotted(found['tensorflow'])} but tf-keras of "
             f"{_dotted(found['tf-keras'])}; TF-Slim's batch norm needs both of one minor version: "
             f"pip install 'tf-keras=={_dotted(found['tensorflow'])}.*'."

@@ -12,7 +12,7 @@ from slim_mp import decoding, preprocessing
 from slim_mp.compat import tf
 from slim_mp.datasets import Dataset, open_dataset
 from slim_mp.errors import DataError, UsageError
-from slim_mp.input_errors import explain_input_error
+from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 
 # Records that wait to be drawn at random take up no more than this.
 SHUFFLE_BUFFER_BYTES = 256 * 2**20
@@ -259,6 +259,7 @@ def _synthetic_training_batches(dataset, config):
 
 
 __all__ = [
+    "INPUT_ERRORS",
     "SHUFFLE_BUFFER_BYTES",
     "Dataset",
     "InputConfig",

@@ -18,7 +18,8 @@ def decode_image(encoded, channels):
     """Decodes an image by its content, whatever its format is said to be.
 
     Grey, palette, CMYK, alpha and 16-bit images are converted; of an animation the first
-    frame is taken. (TensorFlow reads the palette of a BMP as grey values.)
+    frame is taken. (TensorFlow reads the palette of a BMP as grey values.) JPEG is decoded as by
+    tf.image.decode_jpeg's default, with which the published networks were trained.
 
     Args:
       encoded: string tensor []: a JPEG, PNG, GIF or BMP file.

@@ -21,6 +21,10 @@ class UsageError(SlimMPError, ValueError):
     exit_code = 2
 
 
+class RequirementError(UsageError, ImportError):
+    """A package that slim_mp needs is missing or of an unfit version."""
+
+
 class DataError(SlimMPError, ValueError):
     """A dataset, a record or an image cannot be used."""
 

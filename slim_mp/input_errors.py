@@ -13,6 +13,10 @@ from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
 
+# What `explain_input_error` can explain. TensorFlow quotes the bytes of a record that is no Example
+# in its message, and the session then fails to decode that as text.
+INPUT_ERRORS = (tf.errors.OpError, UnicodeDecodeError)
+
 _RECORDS_PER_CHECK = 1024
 
 
@@ -22,7 +26,7 @@ def explain_input_error(error, dataset, config):
     It reads the split once, on all cores, until it finds the first record that cannot be used.
 
     Args:
-      error: the tf.errors.OpError that a session raised.
+      error: one of `INPUT_ERRORS` that a session raised.
       dataset: the `Dataset` that was read.
       config: the `InputConfig` it was read with.
 
@@ -33,7 +37,8 @@ def explain_input_error(error, dataset, config):
     Raises:
       DataError: names the file, the record and what is wrong with it.
     """
-    is_from_elsewhere = error.op is not None and not error.op.type.startswith("Iterator")
+    op = getattr(error, "op", None)
+    is_from_elsewhere = op is not None and not op.type.startswith("Iterator")
     if is_from_elsewhere or isinstance(error, tf.errors.OutOfRangeError):
         return
     logging.info("The input failed; looking for the record in %d files.", len(dataset.files))
@@ -117,7 +122,7 @@ def _feature_problem(features, key, kind):
         return f"has no feature {key}; its features are: {there}. Write the record files again"
     found = features[key].WhichOneof("kind")
     if found != kind:
-        return f"holds {key} as {found or 'nothing'}; it must be one value of a {kind}"
+        return f"holds {key} as {found or 'nothing'}; it must be {kind} of one value"
     count = len(getattr(features[key], kind).value)
     return None if count == 1 else f"holds {count} values in {key}; it must be one"
 

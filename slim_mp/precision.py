@@ -8,6 +8,7 @@ Precision Training" (arXiv:1710.03740), made to fit TF-Slim's arg_scope.
 import contextlib
 import dataclasses
 import functools
+import importlib
 import types
 
 from absl import logging
@@ -16,6 +17,8 @@ from slim_mp.batch_norm import half_safe_batch_norm
 from slim_mp.compat import slim, tf
 from slim_mp.errors import UsageError
 from slim_mp.float32_ops import REDUCTIONS, SLOW_ON_CPU, float32_ops
+
+_SLIM_ARG_SCOPE = importlib.import_module("tf_slim.ops.arg_scope")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,11 +135,11 @@ class _MasterRegularizer:
 
     def __init__(self, regularizer, masters):
         self._regularizer = regularizer
-        self._masters = masters
+        self.masters = masters
 
     def __call__(self, weights):
-        variable = self._masters.of(weights)
-        if variable is weights or self._masters.take_if_new(variable):
+        variable = self.masters.of(weights)
+        if variable is weights or self.masters.take_if_new(variable):
             return self._regularizer(variable)
         return None
 
@@ -167,19 +170,35 @@ class _LayerArguments(dict):
             return value
         if key == "normalizer_fn":
             return self._safe_normalizer(value)
-        if key.endswith("_regularizer") and not isinstance(value, _MasterRegularizer):
+        if key.endswith("_regularizer") and getattr(value, "masters", None) is not self._masters:
             return _MasterRegularizer(value, self._masters)
         return value
 
 
-def _wrapped_arg_scope(masters, safe_normalizer):
-    """The current arg_scope with wrapped arguments for every layer function of TF-Slim."""
-    current = slim.current_arg_scope()
-    layers = [layer for layer in vars(slim).values() if slim.has_arg_scope(layer)]
-    keys = current.keys() | {slim.arg_scope_func_key(layer) for layer in layers}
-    return {
-        key: _LayerArguments(current.get(key, {}), masters, safe_normalizer) for key in sorted(keys)
+@contextlib.contextmanager
+def _wrapped_arguments(masters, safe_normalizer):
+    """While open, every layer function of TF-Slim sees wrapped arguments.
+
+    The function that looks the current arg_scope up is replaced, since a network may open an
+    arg_scope that was made beforehand, which takes the place of all others.
+    """
+    current_arg_scope = _SLIM_ARG_SCOPE.current_arg_scope
+    layers = {
+        slim.arg_scope_func_key(layer) for layer in vars(slim).values() if slim.has_arg_scope(layer)
     }
+
+    def wrapped():
+        current = current_arg_scope()
+        return {
+            key: _LayerArguments(current.get(key, {}), masters, safe_normalizer)
+            for key in current.keys() | layers
+        }
+
+    _SLIM_ARG_SCOPE.current_arg_scope = wrapped
+    try:
+        yield
+    finally:
+        _SLIM_ARG_SCOPE.current_arg_scope = current_arg_scope
 
 
 @contextlib.contextmanager
@@ -239,7 +258,8 @@ def arg_scope(dtype, float32_kernels=False):
         stack.enter_context(_custom_getter(masters.getter))
         stack.enter_context(float32_ops(in_float32))
         safe_normalizer = stack.enter_context(half_safe_batch_norm())
-        yield stack.enter_context(slim.arg_scope(_wrapped_arg_scope(masters, safe_normalizer)))
+        stack.enter_context(_wrapped_arguments(masters, safe_normalizer))
+        yield _SLIM_ARG_SCOPE.current_arg_scope()
     masters.replace_in_collections()
     if masters.has_passed_weights and not masters.has_cast:
         logging.warning(

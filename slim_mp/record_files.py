@@ -4,6 +4,7 @@ A TFRecord file is a row of records: length (uint64), its checksum, the bytes, t
 (masked CRC-32C). Counting reads lengths only; TensorFlow checks the bytes when it reads them.
 """
 
+import contextlib
 import json
 import os
 import struct
@@ -106,9 +107,15 @@ def _write_cache(path, cache):
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except tf.errors.OpError:
         logging.info("The number of examples is not cached: %s cannot be written.", path)
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(temporary)
 
 
 def _identity(path):
+    if os.path.exists(path):
+        stat = os.stat(path)
+        return [stat.st_size, stat.st_mtime_ns]
+    # A remote file, whose time TensorFlow gives in whole seconds.
     stat = tf.io.gfile.stat(path)
     return [stat.length, stat.mtime_nsec]
 

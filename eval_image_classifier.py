@@ -1,0 +1,35 @@
+"""Evaluates a checkpoint of a TF-Slim image classifier, each example exactly once.
+
+eval_image_classifier.py --model_name=resnet_v1_50 --dtype=fp16 --checkpoint_path=DIR
+"""
+
+import sys
+
+try:
+    from nets import nets_factory
+    from slim_mp import evaluate, flags
+    from slim_mp.program import run_program
+except ImportError as error:
+    # A package is missing or does not fit; the message says which.
+    print(f"eval_image_classifier: error: {error}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main():
+    """Evaluates as the flags say and prints the metrics."""
+    clones = flags.local_clones()
+    dataset = flags.open_dataset(bundled_split="validation")
+    arguments = flags.network_arguments(dataset, clones, is_training=False)
+    network_fn = nets_factory.get_network_fn(**arguments)
+    metrics = evaluate.evaluate(flags.eval_config(network_fn, clones), network_fn, dataset)
+    print(evaluate.describe(metrics))
+
+
+def run():
+    """Runs the console command."""
+    flags.define_evaluation_flags()
+    run_program(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,246 @@
+"""What happens around the steps of a training run: checkpoints, reports and signals."""
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+
+from absl import logging
+from tqdm import tqdm
+
+from slim_mp.compat import tf
+from slim_mp.errors import CheckpointError, UsageError
+
+CHECKPOINT_NAME = "model.ckpt"
+METRICS_NAME = "metrics.jsonl"
+
+
+class StopSignals:
+    """While open, SIGINT, SIGTERM and SIGUSR1 ask for a clean end; a second SIGINT ends at once.
+
+    Clusters announce the end of a job with SIGTERM or SIGUSR1.
+
+    Attributes:
+      received: name of the first signal, or None.
+    """
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+    def __init__(self):
+        self.received = None
+        self._previous = {}
+
+    def __enter__(self):
+        # Only the main thread of a program may handle signals.
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.getsignal(number) for number in self._SIGNALS}
+            for number in self._SIGNALS:
+                signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number, _):
+        if self.received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = self.received or signal.Signals(number).name
+
+
+class CheckpointWriter:
+    """Writes the variables of the default graph to `model.ckpt-STEP` in a folder.
+
+    TensorFlow writes a checkpoint under a temporary name and renames it when it is whole, so that
+    a run that is killed leaves the previous one.
+    """
+
+    def __init__(self, directory, interval_secs):
+        """Makes the writer; call it when the graph has all of its variables.
+
+        Args:
+          directory: folder of the checkpoints, which exists.
+          interval_secs: seconds between two checkpoints of `save_if_due`.
+        """
+        self._directory = directory
+        self._interval_secs = interval_secs
+        self._saver = tf.train.Saver(max_to_keep=5, save_relative_paths=True)
+        self._saved_step = None
+        self._saved_at = time.monotonic()
+        state = tf.train.get_checkpoint_state(directory)
+        if state:
+            self._saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        self._remove_unfinished()
+
+    def save_if_due(self, session, step):
+        """Saves if the interval has passed since the last time."""
+        if time.monotonic() - self._saved_at >= self._interval_secs:
+            self.save(session, step)
+
+    def save(self, session, step):
+        """Saves the variables as those of `step`, unless that has been done.
+
+        Raises:
+          CheckpointError: if the checkpoint cannot be written; earlier ones are as they were.
+        """
+        if step == self._saved_step:
+            return
+        path = os.path.join(self._directory, CHECKPOINT_NAME)
+        try:
+            self._saver.save(session, path, global_step=step, write_meta_graph=False)
+        except (tf.errors.OpError, OSError) as error:
+            self._remove_unfinished()
+            free = shutil.disk_usage(self._directory).free
+            raise CheckpointError(
+                f"The checkpoint {path}-{step} cannot be written ({_first_line(error)}); "
+                f"{free / 2**20:.0f} MiB are free there. Earlier checkpoints are as they were: "
+                "make room and give the same command to go on from the last one."
+            ) from error
+        self._saved_step = step
+        self._saved_at = time.monotonic()
+
+    def _remove_unfinished(self):
+        """Removes what a write that was interrupted has left."""
+        for name in os.listdir(self._directory):
+            if name.startswith(CHECKPOINT_NAME + "-") and "_temp" in name:
+                path = os.path.join(self._directory, name)
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def _first_line(error):
+    return str(getattr(error, "message", error)).splitlines()[0]
+
+
+def _open_metrics(path, start_step):
+    """Opens a JSON-lines file to append to, without lines of steps that will be run again."""
+    kept = []
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                if json.loads(line)["step"] <= start_step:
+                    kept.append(line)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=os.path.dirname(path) or ".", delete=False
+    ) as file:
+        file.writelines(kept)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+    return open(path, "a", encoding="utf-8")
+
+
+class Reporter:
+    """Reports steps: a progress bar or log lines, event files for TensorBoard, metrics.jsonl."""
+
+    def __init__(self, config, start_step, metrics_file, event_writer, bar):
+        self._config = config
+        self._start_step = start_step
+        self._metrics_file = metrics_file
+        self._events = event_writer
+        self._bar = bar
+        self._events_due = 0.0
+        self._reported_step = start_step
+        self._reported_at = time.monotonic()
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, config, start_step):
+        """Opens the files of a run.
+
+        Args:
+          config: a `TrainConfig`.
+          start_step: global step that the run goes on from.
+
+        Yields:
+          The `Reporter`.
+
+        Raises:
+          UsageError: if the metrics file cannot be written.
+        """
+        path = config.metrics_file or os.path.join(config.train_dir, METRICS_NAME)
+        with contextlib.ExitStack() as stack:
+            try:
+                metrics_file = stack.enter_context(_open_metrics(path, start_step))
+            except OSError as error:
+                raise UsageError(
+                    f"The metrics file {path} cannot be written ({error.strerror}): give another "
+                    "--metrics_file."
+                ) from error
+            events = tf.summary.FileWriter(config.train_dir)
+            stack.callback(events.close)
+            bar = tqdm(
+                total=config.max_number_of_steps,
+                initial=start_step,
+                unit="step",
+                disable=not sys.stderr.isatty(),
+            )
+            stack.enter_context(bar)
+            yield cls(config, start_step, metrics_file, events, bar)
+
+    def wants(self, step):
+        """Whether a step is reported, and its metrics are needed: the first, the last, every n."""
+        return (
+            step == self._start_step + 1
+            or step == self._config.max_number_of_steps
+            or step % self._config.log_every_n_steps == 0
+        )
+
+    def report(self, step, values):
+        """Reports a step.
+
+        Args:
+          step: the global step after it.
+          values: dict of name to number, with the metrics of the step if it is wanted.
+        """
+        self._bar.update()
+        if not self.wants(step):
+            return
+        now = time.monotonic()
+        images = (step - self._reported_step) * self._config.images_per_step
+        row = {
+            "step": step,
+            "loss": float(values["loss"]),
+            "learning_rate": float(values["learning_rate"]),
+            "examples_per_second": images / max(now - self._reported_at, 1e-9),
+            "loss_scale": float(values["loss_scale"]),
+            "applied_steps": int(values["applied_steps"]),
+            "skipped_steps": int(values["skipped_steps"]),
+            "gradient_norm": float(values["gradient_norm"]),
+        }
+        self._reported_step, self._reported_at = step, now
+        self._write_metrics(row)
+        self._write_events(row, now)
+        self._show(row)
+
+    def _write_metrics(self, row):
+        # JSON has no NaN or infinity.
+        plain = {key: value if math.isfinite(value) else None for key, value in row.items()}
+        self._metrics_file.write(json.dumps(plain) + "\n")
+        self._metrics_file.flush()
+
+    def _write_events(self, row, now):
+        if now < self._events_due and row["step"] != self._config.max_number_of_steps:
+            return
+        self._events_due = now + self._config.save_summaries_secs
+        summary = tf.Summary()
+        for key, value in row.items():
+            if key != "step":
+                summary.value.add(tag=key, simple_value=value)
+        self._events.add_summary(summary, row["step"])
+        self._events.flush()
+
+    def _show(self, row):
+        text = (
+            "loss {loss:.4f}, learning rate {learning_rate:.3g}, {examples_per_second:.1f} "
+            "examples/s, loss scale {loss_scale:g}, {skipped_steps} skipped"
+        ).format(**row)
+        if self._bar.disable:
+            logging.info("step %d: %s", row["step"], text)
+        else:
+            self._bar.set_postfix_str(text)

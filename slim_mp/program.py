@@ -1,0 +1,47 @@
+"""What the command-line programs have in common: flags in, exit code out, one line for an error."""
+
+import os
+import sys
+
+from absl import app, flags, logging
+
+from slim_mp.compat import start_graph_mode
+from slim_mp.errors import EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
+
+
+def _fail(error, exit_code):
+    print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
+    sys.exit(exit_code)
+
+
+def _parse_flags(argv):
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        _fail(f"{error} (--help lists the flags)", UsageError.exit_code)
+
+
+def run_program(main):
+    """Parses the flags, runs a program in graph mode, and exits.
+
+    An error that a user can mend is one line on stderr; any other is a traceback and exit code 1.
+
+    Args:
+      main: function without arguments. It returns whether a signal stopped the program after its
+        work was saved, which exits with 75, or None or False, which exits with 0.
+    """
+
+    def run(arguments):
+        if len(arguments) > 1:
+            _fail(
+                f"unexpected argument {arguments[1]!r}; flags begin with --", UsageError.exit_code
+            )
+        logging.set_verbosity(logging.INFO)
+        start_graph_mode()
+        try:
+            stopped = main()
+        except SlimMPError as error:
+            _fail(error, error.exit_code)
+        return EXIT_STOPPED if stopped else EXIT_OK
+
+    app.run(run, flags_parser=_parse_flags)

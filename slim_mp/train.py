@@ -1,0 +1,194 @@
+"""Training: where a run starts, the loop over its steps, and how it ends."""
+
+import dataclasses
+import os
+import tempfile
+
+from absl import logging
+
+from slim_mp import distribution, optimizers, warm_start
+from slim_mp.compat import tf
+from slim_mp.errors import CheckpointError, NumericsError, UsageError
+from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
+from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
+from slim_mp.train_graph import build_graph
+
+
+def _start_checkpoint(config):
+    """The checkpoint of train_dir to go on from, or None, as `resume` allows."""
+    latest = warm_start.latest_checkpoint(config.train_dir)
+    if config.resume == "never" and latest:
+        raise UsageError(
+            f"--resume=never, but {config.train_dir} holds the checkpoint {latest}: give another "
+            "--train_dir, or remove what is in this one."
+        )
+    if config.resume == "must" and not latest:
+        raise CheckpointError(
+            f"--resume=must, but {config.train_dir} holds no complete checkpoint: check "
+            "--train_dir, or start with --resume=auto."
+        )
+    given = config.warm_start.checkpoint_path
+    if latest and given:
+        logging.warning(
+            "Going on from %s at step %s; --checkpoint_path=%s is ignored, since --train_dir "
+            "already holds a checkpoint.",
+            latest,
+            warm_start.global_step_of(latest),
+            given,
+        )
+    return latest
+
+
+def _restore_function(config, graph, resume_from):
+    """Plans what the variables begin with; returns a function of a session that restores it."""
+    if resume_from:
+        plan = warm_start.plan_resume(
+            resume_from, tf.global_variables(), optional=graph.loss_scale_variables
+        )
+    elif config.warm_start.checkpoint_path:
+        plan = warm_start.plan_warm_start(
+            config.warm_start.checkpoint_path,
+            graph.model_variables,
+            exclude_scopes=config.warm_start.exclude_scopes,
+            ignore_missing=config.warm_start.ignore_missing_vars,
+        )
+    else:
+        return lambda session: None
+    for line in plan.report().splitlines():
+        logging.info("%s", line)
+    return warm_start.restore_fn(plan)
+
+
+def _make_train_dir(path):
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--train_dir={path} cannot be written ({error.strerror}): give a folder that can."
+        ) from error
+
+
+def _log_start(config, dataset, start_step):
+    """Says what is about to run, in the terms that decide speed and schedule."""
+    steps = optimizers.decay_steps(
+        config.learning_rate, dataset.num_examples, config.images_per_step
+    )
+    scale = config.loss_scale
+    logging.info("%s.", config.clones.describe())
+    logging.info(
+        "Compute dtype %s, %s loss scale %g; variables, losses and updates float32.",
+        config.precision.compute_dtype.name,
+        "dynamic" if scale.fixed is None else "fixed",
+        scale.init if scale.fixed is None else scale.fixed,
+    )
+    logging.info(
+        "%d images of %d classes (%s, split %s); %d images a step; %s learning rate, %d steps a "
+        "decay; starting at step %d.",
+        dataset.num_examples,
+        dataset.num_classes,
+        dataset.name,
+        dataset.split,
+        config.images_per_step,
+        config.learning_rate.decay_type,
+        steps,
+        start_step,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+      step: the global step reached.
+      stopped: whether a signal ended it before max_number_of_steps.
+    """
+
+    step: int
+    stopped: bool
+
+
+def train(config, network_fn, dataset):
+    """Trains a network, from a checkpoint of train_dir if it holds one.
+
+    Args:
+      config: a `TrainConfig`.
+      network_fn: as for `build_graph`.
+      dataset: a `data.Dataset`.
+
+    Returns:
+      A `TrainResult`. A checkpoint of its step lies in train_dir.
+
+    Raises:
+      UsageError: if train_dir cannot be used or a scope holds no variable.
+      DataError: if a record cannot be used.
+      NumericsError: if max_consecutive_skips steps in a row were not finite.
+      CheckpointError: if a checkpoint cannot be read, does not fit or cannot be written.
+    """
+    _make_train_dir(config.train_dir)
+    resume_from = _start_checkpoint(config)
+    start_step = (warm_start.global_step_of(resume_from) or 0) if resume_from else 0
+    if config.max_number_of_steps is not None and start_step >= config.max_number_of_steps:
+        logging.info(
+            "Already trained to step %d (%s); --max_number_of_steps is %d.",
+            start_step,
+            resume_from,
+            config.max_number_of_steps,
+        )
+        return TrainResult(start_step, stopped=False)
+    # Without a seed the order of the input is not repeatable, and there is nothing to skip.
+    seen = 0 if config.seed is None else start_step * config.images_per_step
+    config = dataclasses.replace(
+        config, input=dataclasses.replace(config.input, seed=config.seed, start_example=seen)
+    )
+    with tf.Graph().as_default():
+        tf.set_random_seed(config.seed)
+        graph = build_graph(config, network_fn, dataset)
+        restore = _restore_function(config, graph, resume_from)
+        writer = CheckpointWriter(config.train_dir, config.save_interval_secs)
+        initializer = tf.group(tf.global_variables_initializer(), graph.input_initializer)
+        _log_start(config, dataset, start_step)
+        with (
+            StopSignals() as signals,
+            tf.Session(config=distribution.session_config(config.clones)) as session,
+            Reporter.open(config, start_step) as reporter,
+        ):
+            tf.get_default_graph().finalize()
+            session.run(initializer)
+            restore(session)
+            try:
+                step = _run_steps(config, graph, session, start_step, signals, writer, reporter)
+            except INPUT_ERRORS as error:
+                explain_input_error(error, dataset, config.input)
+                raise
+    return TrainResult(step, stopped=step != config.max_number_of_steps)
+
+
+def _run_steps(config, graph, session, step, signals, writer, reporter):
+    """Runs steps until the last one or a signal; returns the step reached, which is saved."""
+    while step != config.max_number_of_steps and not signals.received:
+        fetches = {"train_op": graph.train_op, **graph.counters}
+        if reporter.wants(step + 1):
+            fetches.update(graph.metrics)
+        values = session.run(fetches)
+        step += 1
+        reporter.report(step, values)
+        if values["consecutive_skips"] >= config.max_consecutive_skips:
+            raise NumericsError(_stuck(config, step, values))
+        writer.save_if_due(session, step)
+    writer.save(session, step)
+    if signals.received:
+        logging.info("Stopped by %s; saved step %d.", signals.received, step)
+    return step
+
+
+def _stuck(config, step, values):
+    return (
+        f"The gradients of {values['consecutive_skips']} steps in a row, up to step {step}, were "
+        f"not finite ({values['applied_steps']} steps applied, {values['skipped_steps']} skipped "
+        f"in all); --max_consecutive_skips is {config.max_consecutive_skips}. The last checkpoint "
+        f"in {config.train_dir} is as it was. Try a smaller --learning_rate, --loss_scale=dynamic, "
+        "a smaller fixed --loss_scale, or --dtype=bf16."
+    )

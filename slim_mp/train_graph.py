@@ -1,0 +1,175 @@
+"""The graph of a training step: input, clones, losses, gradients, the guarded update."""
+
+import contextlib
+import dataclasses
+
+from slim_mp import data, optimizers, warm_start
+from slim_mp.compat import tf
+from slim_mp.loss_scale import LossScaleOptimizer
+from slim_mp.update_ops import repeat_updates
+
+_AUX_LOSS_WEIGHT = 0.4  # Szegedy et al., arXiv:1512.00567, and every slim recipe since.
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainGraph:
+    """The tensors and operations of a training graph that the loop needs.
+
+    Attributes:
+      train_op: runs one step.
+      global_step: int64 variable, attempted steps.
+      counters: dict of int64 scalar tensors that are read after the step.
+      metrics: dict of float32 scalar tensors of the step, by their names in metrics.jsonl.
+      model_variables: the network's variables, for a warm start.
+      loss_scale_variables: state that a checkpoint may lack.
+      input_initializer: operation that starts the input.
+    """
+
+    train_op: tf.Operation
+    global_step: tf.Variable
+    counters: dict
+    metrics: dict
+    model_variables: list
+    loss_scale_variables: list
+    input_initializer: tf.Operation
+
+
+def classification_loss(labels, logits, end_points, label_smoothing=0.0):
+    """The loss of one clone, without weight decay.
+
+    Args:
+      labels: int64 [batch].
+      logits: float32 [batch, num_classes].
+      end_points: dict; `AuxLogits` in it, float32 [batch, num_classes], count 0.4 times.
+      label_smoothing: share of the label's probability that is spread over all classes
+        (Szegedy et al., arXiv:1512.00567).
+
+    Returns:
+      float32 scalar, the mean cross entropy.
+    """
+
+    def cross_entropy(logits):
+        one_hot = tf.one_hot(labels, logits.shape[-1], dtype=tf.float32)
+        return tf.losses.softmax_cross_entropy(
+            one_hot, logits, label_smoothing=label_smoothing, loss_collection=None
+        )
+
+    loss = cross_entropy(logits)
+    if "AuxLogits" in end_points:
+        loss += _AUX_LOSS_WEIGHT * cross_entropy(end_points["AuxLogits"])
+    return loss
+
+
+def _clone_losses(config, network_fn, images, labels):
+    """Builds the clones; returns the loss of each, and the update ops of the first.
+
+    As in slim, the statistics of batch norm are those of the first clone.
+    """
+    losses = []
+    split = len(config.clones.devices)
+    batches = zip(tf.split(images, split), tf.split(labels, split), strict=True)
+    for index, (clone_images, clone_labels) in enumerate(batches):
+        name = f"clone_{index}" if split > 1 else None
+        with (
+            tf.device(config.clones.device_function(index)),
+            tf.name_scope(name) if name else contextlib.nullcontext(),
+            tf.variable_scope(tf.get_variable_scope(), reuse=index > 0),
+        ):
+            logits, end_points = network_fn(clone_images)
+            losses.append(
+                classification_loss(clone_labels, logits, end_points, config.label_smoothing)
+            )
+        if index == 0:
+            update_ops = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    return losses, update_ops
+
+
+def _gradients(config, optimizer, losses, variables):
+    """Gradients of the mean loss of the clones and the weight decay, each on its clone's device."""
+    share = 1.0 / len(losses)
+    losses = [loss * share for loss in losses]
+    weight_decay = tf.losses.get_regularization_losses()
+    losses[0] = tf.add_n([losses[0], *weight_decay])
+    gradients_of_clones = []
+    for index, loss in enumerate(losses):
+        with tf.device(config.clones.device_function(index)):
+            gradients_of_clones.append(optimizer.compute_gradients(loss, var_list=variables))
+    total_loss = tf.add_n(losses)
+    if len(losses) == 1:
+        return total_loss, gradients_of_clones[0]
+    summed = []
+    for pairs in zip(*gradients_of_clones, strict=True):
+        gradients = [gradient for gradient, _ in pairs if gradient is not None]
+        summed.append((tf.add_n(gradients) if gradients else None, pairs[0][1]))
+    return total_loss, summed
+
+
+def _updates_of_an_applied_step(config, update_ops, averaged, global_step):
+    """Makes the function that updates statistics and moving averages in a step that counts."""
+
+    def updates():
+        statistics = repeat_updates(update_ops)
+        if config.moving_average_decay is None:
+            return statistics
+        averages = tf.train.ExponentialMovingAverage(config.moving_average_decay, global_step)
+        with tf.control_dependencies(statistics):
+            return [*statistics, averages.apply(averaged)]
+
+    return updates
+
+
+def build_graph(config, network_fn, dataset):
+    """Builds the training graph in the default graph.
+
+    Args:
+      config: a `TrainConfig`.
+      network_fn: function of images [batch, height, width, channels] that returns float32 logits
+        [batch, num_classes] and end points, as `nets.nets_factory.get_network_fn` makes it.
+      dataset: a `data.Dataset`.
+
+    Returns:
+      A `TrainGraph`.
+
+    Raises:
+      UsageError: if a scope of `trainable_scopes` holds no variable.
+    """
+    with tf.device("/device:CPU:0"):
+        global_step = tf.train.get_or_create_global_step()
+        step_input = dataclasses.replace(config.input, batch_size=config.images_per_step)
+        iterator = tf.data.make_initializable_iterator(data.training_batches(dataset, step_input))
+        images, labels = iterator.get_next()
+        rate = optimizers.learning_rate(
+            config.learning_rate, global_step, dataset.num_examples, config.images_per_step
+        )
+    losses, update_ops = _clone_losses(config, network_fn, images, labels)
+    model_variables = [v for v in tf.global_variables() if v is not global_step]
+    variables = warm_start.trainable_variables(config.trainable_scopes)
+    optimizer = LossScaleOptimizer(
+        optimizers.make_optimizer(config.optimizer, rate), config.loss_scale.make_manager()
+    )
+    loss, gradients = _gradients(config, optimizer, losses, variables)
+    train_op = optimizer.apply_gradients(
+        gradients,
+        global_step=global_step,
+        if_applied=_updates_of_an_applied_step(config, update_ops, model_variables, global_step),
+    )
+    with tf.control_dependencies([train_op]):
+        counters = {
+            "applied_steps": optimizer.applied_steps.read_value(),
+            "skipped_steps": optimizer.skipped_steps.read_value(),
+            "consecutive_skips": optimizer.consecutive_skips.read_value(),
+        }
+    return TrainGraph(
+        train_op=train_op,
+        global_step=global_step,
+        counters=counters,
+        metrics={
+            "loss": loss,
+            "learning_rate": rate,
+            "loss_scale": optimizer.loss_scale,
+            "gradient_norm": tf.linalg.global_norm([gradient for gradient, _ in gradients]),
+        },
+        model_variables=model_variables,
+        loss_scale_variables=optimizer.state_variables(),
+        input_initializer=iterator.initializer,
+    )

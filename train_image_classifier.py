@@ -1,0 +1,34 @@
+"""Trains or fine-tunes a TF-Slim image classifier in float32, float16 or bfloat16.
+
+train_image_classifier.py --model_name=resnet_v1_50 --dtype=fp16 --loss_scale=128
+"""
+
+import sys
+
+try:
+    from nets import nets_factory
+    from slim_mp import flags, train
+    from slim_mp.program import run_program
+except ImportError as error:
+    # A package is missing or does not fit; the message says which.
+    print(f"train_image_classifier: error: {error}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main():
+    """Trains as the flags say; returns whether a signal stopped it."""
+    clones = flags.local_clones()
+    dataset = flags.open_dataset(bundled_split="train")
+    arguments = flags.network_arguments(dataset, clones, is_training=True)
+    network_fn = nets_factory.get_network_fn(**arguments)
+    return train.train(flags.train_config(network_fn, clones), network_fn, dataset).stopped
+
+
+def run():
+    """Runs the console command."""
+    flags.define_training_flags()
+    run_program(main)
+
+
+if __name__ == "__main__":
+    run()
