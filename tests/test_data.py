@@ -110,7 +110,7 @@ def test_labels_lose_the_offset(tmp_path):
 
 
 # Few files are dealt out record by record, many as whole files.
-@pytest.mark.parametrize("sizes", [(30, 0, 11), (2, 1, 0, 3) * 12], ids=["few", "many"])
+@pytest.mark.parametrize("sizes", [(29, 0, 1, 11), (2, 1, 0, 3) * 12], ids=["few", "many"])
 @pytest.mark.parametrize("num_shards", [1, 2, 3])
 def test_each_epoch_holds_each_example_once_and_shards_are_disjoint(tmp_path, sizes, num_shards):
     dataset = write_numbered(tmp_path, sizes)
