@@ -141,7 +141,7 @@ def start_graph_mode():
     tf.get_logger().setLevel("ERROR")
     tf.disable_v2_behavior()
     tf.enable_resource_variables()
-    warnings.filterwarnings("ignore", message=r".*`layer\.(apply|add_variable)` is deprecated.*")
+    warnings.filterwarnings("ignore", message=r"`(tf\.layers|layer)\..*` is deprecated.*")
 
 
 __all__ = ["check_requirements", "slim", "start_graph_mode", "tf"]

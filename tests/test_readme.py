@@ -1,0 +1,53 @@
+"""The README's program runs, and its commands have only flags that exist."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+AFTER_THE_PROGRAM = """
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(2):
+        session.run(train_op)
+    print(session.run(tf.train.get_global_step()))
+    print(*{variable.dtype.base_dtype.name for variable in tf.model_variables()})
+"""
+
+
+def test_the_program_of_the_readme_runs_two_steps(tmp_path):
+    program = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    path = tmp_path / "program.py"
+    path.write_text(program + AFTER_THE_PROGRAM)
+    output = subprocess.run(
+        [sys.executable, "-W", "ignore", path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert output.stdout.split() == ["2", "float32"], output.stderr
+
+
+@pytest.mark.parametrize("program", ["train_image_classifier", "eval_image_classifier"])
+def test_commands_of_the_readme_have_only_flags_that_exist(program):
+    commands = [
+        command
+        for line in README.splitlines()
+        if line.startswith("    ")
+        for command in line.split(" && ")
+        if re.search(rf"\b{program}(\.py)? ", command)
+    ]
+    used = set(re.findall(r"--(\w+)", " ".join(commands)))
+    help_text = subprocess.run(
+        [sys.executable, f"{program}.py", "--helpfull"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    ).stdout
+    assert used
+    assert not {flag for flag in used if not re.search(rf"--(\[no\])?{flag}\b", help_text)}
