@@ -36,6 +36,18 @@ from nets.mobilenet_v3 import (
     mobilenet_v3_small,
     mobilenet_v3_small_minimalistic,
 )
+from nets.nasnet import (
+    nasnet_cifar,
+    nasnet_cifar_arg_scope,
+    nasnet_large,
+    nasnet_large_arg_scope,
+    nasnet_mobile,
+    nasnet_mobile_arg_scope,
+    pnasnet_large,
+    pnasnet_large_arg_scope,
+    pnasnet_mobile,
+    pnasnet_mobile_arg_scope,
+)
 from slim_mp import precision as mixed
 from slim_mp.compat import slim, tf
 from slim_mp.errors import UsageError
@@ -119,6 +131,11 @@ _ROWS = (
         32,
         "inception",
     ),
+    Network("nasnet_cifar", nasnet_cifar, nasnet_cifar_arg_scope, 32, 9, "cifarnet"),
+    Network("nasnet_mobile", nasnet_mobile, nasnet_mobile_arg_scope, 224, 67, "inception"),
+    Network("nasnet_large", nasnet_large, nasnet_large_arg_scope, 331, 67, "inception"),
+    Network("pnasnet_mobile", pnasnet_mobile, pnasnet_mobile_arg_scope, 224, 67, "inception"),
+    Network("pnasnet_large", pnasnet_large, pnasnet_large_arg_scope, 331, 67, "inception"),
 )
 
 NETWORKS = types.MappingProxyType({row.name: row for row in _ROWS})
