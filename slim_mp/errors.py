@@ -7,6 +7,7 @@ line on stderr; in a program the classes are ordinary exceptions.
 EXIT_OK = 0
 EXIT_UNEXPECTED = 1
 EXIT_STOPPED = 75
+EXIT_INTERRUPTED = 130
 
 
 class SlimMPError(Exception):

@@ -6,7 +6,7 @@ import sys
 from absl import app, flags, logging
 
 from slim_mp.compat import start_graph_mode
-from slim_mp.errors import EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
+from slim_mp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
 
 
 def _fail(error, exit_code):
@@ -42,6 +42,8 @@ def run_program(main):
             stopped = main()
         except SlimMPError as error:
             _fail(error, error.exit_code)
+        except KeyboardInterrupt:
+            _fail("interrupted; nothing was saved since the last checkpoint", EXIT_INTERRUPTED)
         return EXIT_STOPPED if stopped else EXIT_OK
 
     app.run(run, flags_parser=_parse_flags)
