@@ -8,8 +8,6 @@ from nets.nets_factory import NETWORKS, get_network_fn
 from slim_mp.compat import tf
 from slim_mp.precision import PRECISIONS
 
-_TOLERANCE = 5e-6  # of the largest logit
-
 
 def _is_heavy(name):
     manifest = oracle.manifest(name)
@@ -63,7 +61,9 @@ def test_training_graph_has_the_published_parts(name, precision):
         logits, end_points = _build(name, is_training=True, precision=precision)
 
         assert _shapes(tf.model_variables()) == manifest["variables"]
-        assert {variable.dtype for variable in tf.global_variables()} == {tf.float32}
+        assert {variable.dtype for variable in tf.model_variables()} == {tf.float32}
+        others = set(_shapes(tf.global_variables())) - set(manifest["variables"])
+        assert others <= set(manifest["non_model_globals"])
         assert sorted(_shapes(tf.trainable_variables())) == sorted(manifest["trainable"])
         assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == manifest["num_update_ops"]
         losses = tf.losses.get_regularization_losses()
@@ -78,10 +78,10 @@ def test_training_graph_has_the_published_parts(name, precision):
             assert head.shape.as_list() == [2, manifest["num_classes"]]
 
 
-@pytest.mark.parametrize("name", _rows())
-def test_float32_logits_are_those_of_the_original(name):
+def _relative_logit_error(name, precision):
+    """Runs a network on the oracle's values and images and compares it with the original."""
     with tf.Graph().as_default(), tf.Session() as session:
-        logits, end_points = _build(name, is_training=False, size=oracle.size(name))
+        logits, end_points = _build(name, False, precision, size=oracle.size(name))
         variables = tf.model_variables()
         _set_to_oracle(session, variables)
         images = oracle.images(oracle.size(name), NETWORKS[name].channels)
@@ -90,12 +90,25 @@ def test_float32_logits_are_those_of_the_original(name):
     manifest = oracle.manifest(name)
     missing = set(manifest["variables"]) - set(_shapes(variables))
     assert missing == set(manifest["eval_missing_variables"])
+    np.testing.assert_array_equal(probabilities.argmax(1), got.argmax(1))
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
     expected = oracle.logits(name)
     error = np.abs(got - expected).max() / np.abs(expected).max()
-    print(f"{name}: float32 logits differ by {error:.1e} of the largest")
-    assert error <= _TOLERANCE
-    np.testing.assert_array_equal(np.argmax(probabilities, 1), oracle.top5(name)[:, 0])
-    np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
+    print(f"{name} in {precision}: logits differ by {error:.1e} of the largest")
+    return error
+
+
+@pytest.mark.parametrize("name", _rows())
+def test_float32_logits_are_those_of_the_original(name):
+    assert _relative_logit_error(name, "fp32") <= 5e-6
+
+
+@pytest.mark.parametrize("name", ["lenet", "cifarnet", "mobilenet_v1_025", "resnet_v1_50"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp16", 3e-3), ("bf16", 3e-2)])
+def test_half_logits_are_near_the_original(name, precision, tolerance):
+    assert oracle.activation_absmax(name) < tf.float16.max
+    error = _relative_logit_error(name, precision)
+    assert 1e-5 < error <= tolerance, "less than 1e-5 would not have been computed in half"
 
 
 @pytest.mark.parametrize("name", _rows())
