@@ -330,8 +330,12 @@ class LossScaleOptimizer(tf.train.Optimizer):
         ]
         finite = self._take_check([gradient for gradient, _ in grads_and_vars])
 
+        scope = tf.get_default_graph().get_name_scope()
+
         def apply():
-            applied = self._optimizer.apply_gradients(pairs)
+            # Adam's powers take the name scope into their names, in checkpoints too.
+            with tf.name_scope(scope + "/" if scope else None):
+                applied = self._optimizer.apply_gradients(pairs)
             with tf.control_dependencies([applied]):
                 return tf.group(applied, *(if_applied() if if_applied else ()))
 

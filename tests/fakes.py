@@ -118,3 +118,29 @@ def scalar(outputs):
 def assert_close(actual, expected, tolerance):
     """Compares arrays up to a part of the largest expected value."""
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def dense_and_sparse_loss():
+    """A loss with a dense and a sparse gradient; `factor` multiplies both.
+
+    Returns:
+      The loss and the placeholder of the factor.
+    """
+    factor = tf.placeholder_with_default(1.0, [])
+    dense = tf.get_variable("dense", initializer=[1.0, -2.0, 0.5])
+    table = tf.get_variable("table", initializer=np.ones((5, 2), np.float32))
+    tf.get_variable("unused", initializer=1.0)
+    rows = tf.nn.embedding_lookup(table, [1, 3, 1])
+    loss = tf.reduce_sum(tf.square(dense)) + tf.reduce_sum(tf.square(rows))
+    return with_gradient_factor(loss, factor), factor
+
+
+def one_weight_loss():
+    """One weight of 1 whose gradient is fed.
+
+    Returns:
+      The loss, the variable `weight` and the placeholder of its gradient.
+    """
+    gradient = tf.placeholder(tf.float32, [])
+    weight = tf.get_variable("weight", initializer=1.0)
+    return with_gradient_factor(weight, gradient), weight, gradient
