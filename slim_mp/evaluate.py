@@ -1,9 +1,7 @@
 """Evaluation: the metrics of a checkpoint, each example counted exactly once."""
 
 import dataclasses
-import json
 import os
-import tempfile
 
 from absl import logging
 from tqdm import tqdm
@@ -12,6 +10,7 @@ from slim_mp import data, distribution, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
+from slim_mp.output_files import make_folder, to_json, write_whole
 
 METRICS_NAME = "metrics.json"
 _TOP = 5
@@ -84,6 +83,7 @@ def evaluate(config, network_fn, dataset):
       DataError: if a record cannot be used, or there is none.
       UsageError: if eval_dir cannot be written.
     """
+    make_folder(config.eval_dir, "eval_dir")
     with tf.Graph().as_default():
         with tf.device("/device:CPU:0"):
             batches = data.evaluation_batches(dataset, config.input)
@@ -94,6 +94,8 @@ def evaluate(config, network_fn, dataset):
         with tf.device(config.clones.devices[0]):
             logits, _ = network_fn(images)
             sums = _batch_sums(labels, logits)
+            if f"top{_TOP}" not in sums:
+                logging.info("%d classes: top-%d says nothing, left out.", logits.shape[-1], _TOP)
         plan = warm_start.plan_evaluation(
             config.checkpoint_path, tf.global_variables(), config.use_moving_averages
         )
@@ -136,12 +138,7 @@ def _means(totals, dataset):
 def _write(metrics, eval_dir):
     """Writes metrics.json, whole or not at all, and the scalars for TensorBoard."""
     try:
-        os.makedirs(eval_dir, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=eval_dir, delete=False) as file:
-            json.dump(metrics, file, indent=2)
-            file.write("\n")
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, os.path.join(eval_dir, METRICS_NAME))
+        write_whole(os.path.join(eval_dir, METRICS_NAME), to_json(metrics, indent=2) + "\n")
     except OSError as error:
         raise UsageError(
             f"--eval_dir={eval_dir} cannot be written ({error.strerror}): give a folder that can."

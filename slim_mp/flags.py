@@ -245,8 +245,8 @@ def _was_given(*names):
 
 
 def _refuse_unsupported():
-    for name in ("quantize_delay", "quantize"):
-        if name in FLAGS and FLAGS[name].value not in (-1, False):
+    for name, unused in (("quantize_delay", -1), ("quantize", False)):
+        if name in FLAGS and FLAGS[name].value != unused:
             raise UsageError(
                 f"--{name} needs tf.contrib.quantize, which TensorFlow 2 does not have, and is not "
                 f"supported; leave it out. --dtype chooses among {', '.join(PRECISIONS)}."
@@ -350,9 +350,11 @@ def loss_scale_config():
         scale = float(FLAGS.loss_scale)
     except ValueError:
         scale = math.nan
-    if not (math.isfinite(scale) and scale > 0):
+    # The scale and its reciprocal are float32.
+    if not 2.0**-126 <= scale <= 2.0**126:
         raise UsageError(
-            f"--loss_scale={FLAGS.loss_scale}: give a positive number, or '{_DYNAMIC}'."
+            f"--loss_scale={FLAGS.loss_scale}: give a positive number from 2**-126 to 2**126, or "
+            f"'{_DYNAMIC}'."
         )
     return LossScaleConfig(fixed=scale)
 

@@ -2,12 +2,11 @@
 
 import contextlib
 import json
-import math
 import os
+import re
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 
@@ -16,9 +15,12 @@ from tqdm import tqdm
 
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.output_files import to_json, write_whole
 
 CHECKPOINT_NAME = "model.ckpt"
 METRICS_NAME = "metrics.jsonl"
+# Names that TensorFlow gives to what it will rename.
+_UNFINISHED = re.compile(rf"{CHECKPOINT_NAME}-.*_temp|checkpoint\.tmp")
 
 
 class StopSignals:
@@ -108,7 +110,7 @@ class CheckpointWriter:
     def _remove_unfinished(self):
         """Removes what a write that was interrupted has left."""
         for name in os.listdir(self._directory):
-            if name.startswith(CHECKPOINT_NAME + "-") and "_temp" in name:
+            if _UNFINISHED.match(name):
                 path = os.path.join(self._directory, name)
                 with contextlib.suppress(OSError):
                     shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
@@ -120,19 +122,22 @@ def _first_line(error):
 
 def _open_metrics(path, start_step):
     """Opens a JSON-lines file to append to, without lines of steps that will be run again."""
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, or /dev/null
+        return open(path, "a", encoding="utf-8")
     kept = []
     with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
         for line in file:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 if json.loads(line)["step"] <= start_step:
-                    kept.append(line)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=os.path.dirname(path) or ".", delete=False
-    ) as file:
-        file.writelines(kept)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+                    kept.append(line.rstrip("\n") + "\n")
+    write_whole(path, "".join(kept))
     return open(path, "a", encoding="utf-8")
+
+
+def _close(file):
+    """Closes a file whose last lines may not have found room."""
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 class Reporter:
@@ -166,12 +171,13 @@ class Reporter:
         path = config.metrics_file or os.path.join(config.train_dir, METRICS_NAME)
         with contextlib.ExitStack() as stack:
             try:
-                metrics_file = stack.enter_context(_open_metrics(path, start_step))
+                metrics_file = _open_metrics(path, start_step)
             except OSError as error:
                 raise UsageError(
                     f"The metrics file {path} cannot be written ({error.strerror}): give another "
                     "--metrics_file."
                 ) from error
+            stack.callback(_close, metrics_file)
             events = tf.summary.FileWriter(config.train_dir)
             stack.callback(events.close)
             bar = tqdm(
@@ -219,10 +225,14 @@ class Reporter:
         self._show(row)
 
     def _write_metrics(self, row):
-        # JSON has no NaN or infinity.
-        plain = {key: value if math.isfinite(value) else None for key, value in row.items()}
-        self._metrics_file.write(json.dumps(plain) + "\n")
-        self._metrics_file.flush()
+        try:
+            self._metrics_file.write(to_json(row) + "\n")
+            self._metrics_file.flush()
+        except OSError as error:
+            # The lines wait in the buffer of the file.
+            logging.warning(
+                "The metrics file cannot be written (%s); trying again later.", error.strerror
+            )
 
     def _write_events(self, row, now):
         if now < self._events_due and row["step"] != self._config.max_number_of_steps:
@@ -237,7 +247,7 @@ class Reporter:
 
     def _show(self, row):
         text = (
-            "loss {loss:.4f}, learning rate {learning_rate:.3g}, {examples_per_second:.1f} "
+            "loss {loss:.5g}, learning rate {learning_rate:.3g}, {examples_per_second:.1f} "
             "examples/s, loss scale {loss_scale:g}, {skipped_steps} skipped"
         ).format(**row)
         if self._bar.disable:

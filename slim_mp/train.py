@@ -1,8 +1,6 @@
 """Training: where a run starts, the loop over its steps, and how it ends."""
 
 import dataclasses
-import os
-import tempfile
 
 from absl import logging
 
@@ -11,6 +9,7 @@ from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, NumericsError, UsageError
 from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
+from slim_mp.output_files import make_folder
 from slim_mp.train_graph import build_graph
 
 
@@ -59,17 +58,6 @@ def _restore_function(config, graph, resume_from):
     return warm_start.restore_fn(plan)
 
 
-def _make_train_dir(path):
-    try:
-        os.makedirs(path, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        raise UsageError(
-            f"--train_dir={path} cannot be written ({error.strerror}): give a folder that can."
-        ) from error
-
-
 def _log_start(config, dataset, start_step):
     """Says what is about to run, in the terms that decide speed and schedule."""
     steps = optimizers.decay_steps(
@@ -84,15 +72,17 @@ def _log_start(config, dataset, start_step):
         scale.init if scale.fixed is None else scale.fixed,
     )
     logging.info(
-        "%d images of %d classes (%s, split %s); %d images a step; %s learning rate, %d steps a "
-        "decay; starting at step %d.",
+        "%d images of %d classes (%s, split %s); %d images a step; %s learning rate from %g, %d "
+        "steps a decay; seed %s; starting at step %d.",
         dataset.num_examples,
         dataset.num_classes,
         dataset.name,
         dataset.split,
         config.images_per_step,
         config.learning_rate.decay_type,
+        config.learning_rate.learning_rate,
         steps,
+        config.seed,
         start_step,
     )
 
@@ -127,7 +117,7 @@ def train(config, network_fn, dataset):
       NumericsError: if max_consecutive_skips steps in a row were not finite.
       CheckpointError: if a checkpoint cannot be read, does not fit or cannot be written.
     """
-    _make_train_dir(config.train_dir)
+    make_folder(config.train_dir, "train_dir")
     resume_from = _start_checkpoint(config)
     start_step = (warm_start.global_step_of(resume_from) or 0) if resume_from else 0
     if config.max_number_of_steps is not None and start_step >= config.max_number_of_steps:
@@ -143,7 +133,7 @@ def train(config, network_fn, dataset):
     config = dataclasses.replace(
         config, input=dataclasses.replace(config.input, seed=config.seed, start_example=seen)
     )
-    with tf.Graph().as_default():
+    with StopSignals() as signals, tf.Graph().as_default():
         tf.set_random_seed(config.seed)
         graph = build_graph(config, network_fn, dataset)
         restore = _restore_function(config, graph, resume_from)
@@ -151,7 +141,6 @@ def train(config, network_fn, dataset):
         initializer = tf.group(tf.global_variables_initializer(), graph.input_initializer)
         _log_start(config, dataset, start_step)
         with (
-            StopSignals() as signals,
             tf.Session(config=distribution.session_config(config.clones)) as session,
             Reporter.open(config, start_step) as reporter,
         ):
@@ -177,7 +166,10 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
         reporter.report(step, values)
         if values["consecutive_skips"] >= config.max_consecutive_skips:
             raise NumericsError(_stuck(config, step, values))
-        writer.save_if_due(session, step)
+        # The weights stand still while steps are skipped: saving them again and again would drive
+        # out the checkpoints from before the trouble.
+        if not values["consecutive_skips"]:
+            writer.save_if_due(session, step)
     writer.save(session, step)
     if signals.received:
         logging.info("Stopped by %s; saved step %d.", signals.received, step)
@@ -188,7 +180,8 @@ def _stuck(config, step, values):
     return (
         f"The gradients of {values['consecutive_skips']} steps in a row, up to step {step}, were "
         f"not finite ({values['applied_steps']} steps applied, {values['skipped_steps']} skipped "
-        f"in all); --max_consecutive_skips is {config.max_consecutive_skips}. The last checkpoint "
-        f"in {config.train_dir} is as it was. Try a smaller --learning_rate, --loss_scale=dynamic, "
-        "a smaller fixed --loss_scale, or --dtype=bf16."
+        f"in all), at learning rate {values['learning_rate']:g} and loss scale "
+        f"{values['loss_scale']:g}; --max_consecutive_skips is {config.max_consecutive_skips}. The "
+        f"last checkpoint in {config.train_dir} is as it was. Try a smaller --learning_rate, "
+        "--loss_scale=dynamic, a smaller fixed --loss_scale, or --dtype=bf16."
     )

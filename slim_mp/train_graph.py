@@ -18,8 +18,9 @@ class TrainGraph:
     Attributes:
       train_op: runs one step.
       global_step: int64 variable, attempted steps.
-      counters: dict of int64 scalar tensors that are read after the step.
-      metrics: dict of float32 scalar tensors of the step, by their names in metrics.jsonl.
+      counters: dict of scalar tensors that each step fetches: the int64 counts after it, and the
+        float32 learning_rate and loss_scale it was taken with.
+      metrics: dict of further float32 scalar tensors of the step, by their names in metrics.jsonl.
       model_variables: the network's variables, for a warm start.
       loss_scale_variables: state that a checkpoint may lack.
       input_initializer: operation that starts the input.
@@ -158,6 +159,8 @@ def build_graph(config, network_fn, dataset):
             "applied_steps": optimizer.applied_steps.read_value(),
             "skipped_steps": optimizer.skipped_steps.read_value(),
             "consecutive_skips": optimizer.consecutive_skips.read_value(),
+            "learning_rate": rate,
+            "loss_scale": optimizer.loss_scale,
         }
     return TrainGraph(
         train_op=train_op,
@@ -165,8 +168,6 @@ def build_graph(config, network_fn, dataset):
         counters=counters,
         metrics={
             "loss": loss,
-            "learning_rate": rate,
-            "loss_scale": optimizer.loss_scale,
             "gradient_norm": tf.linalg.global_norm([gradient for gradient, _ in gradients]),
         },
         model_variables=model_variables,

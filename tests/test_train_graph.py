@@ -1,4 +1,4 @@
-"""One training step: its loss, its clones, what it updates, and what a skipped step leaves alone."""
+"""One training step: loss, clones, what it updates, and what a skipped step leaves alone."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,63 @@
+"""Folders and files that a run writes: checked before the work, written whole or not at all."""
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+
+from slim_mp.errors import UsageError
+
+
+def make_folder(path, flag):
+    """Makes a folder, if need be, and checks that files can be written there.
+
+    Args:
+      path: the folder.
+      flag: name of the flag that gave it, for the error.
+
+    Raises:
+      UsageError: if it cannot be made or written to.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--{flag}={path} cannot be written ({error.strerror}): give a folder that can."
+        ) from error
+
+
+def to_json(numbers, indent=None):
+    """Writes a dict of name to number as JSON, which has no NaN or infinity: they become null."""
+    plain = {
+        name: None if isinstance(number, float) and not math.isfinite(number) else number
+        for name, number in numbers.items()
+    }
+    return json.dumps(plain, indent=indent, allow_nan=False)
+
+
+def write_whole(path, text):
+    """Replaces a file so that a reader finds the old text or the new, never a part.
+
+    Args:
+      path: the file; of a link, what it points to is replaced.
+      text: str.
+
+    Raises:
+      OSError: if it cannot be written; the old file is then as it was.
+    """
+    path = os.path.realpath(path)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=os.path.dirname(path), delete=False
+    ) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.remove(file.name)
+            raise
