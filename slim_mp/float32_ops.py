@@ -1,22 +1,26 @@
 """Operations that compute in float32 inside a half-precision graph, between casts.
 
 Two kinds need it. Reductions over many values overflow or lose their small terms in half on any
-device (49 values of 2,000 sum to infinity in float16), and some have no bfloat16 kernel at all.
+device (49 values of 2,000 sum to infinity in float16).
 Convolutions and matrix products have half kernels on a CPU, but slow ones, whose accumulation
 differs from a tensor core's: between casts they round the same values and accumulate in float32.
 
 The seam is TensorFlow's op callback, which may put other outputs in the place of those of an
 operation that was just created. No network has to know of it, autodiff differentiates the float32
-operation, and the operation it stands for is never run, since nothing reads it.
+operation, and the operation it stands for is never run, since nothing reads it. It must have a
+kernel all the same, as a session places whatever its graph holds; hence the other way for local
+response normalization, which has none for bfloat16.
 """
 
 import contextlib
+import functools
+import importlib
 
 from tensorflow.python.framework import op_callbacks
 
 from slim_mp.compat import tf
 
-REDUCTIONS = frozenset({"AvgPool", "LRN", "LogSoftmax", "Mean", "Softmax", "Sum"})
+REDUCTIONS = frozenset({"AvgPool", "LogSoftmax", "Mean", "Softmax", "Sum"})
 # MaxPool is exact in any dtype; its half gradient kernel is what is slow.
 SLOW_ON_CPU = frozenset(
     {
@@ -30,6 +34,8 @@ SLOW_ON_CPU = frozenset(
 )
 
 _HALF = (tf.float16, tf.bfloat16)
+_LRN_NAMES = ("local_response_normalization", "lrn")
+_LRN_HOMES = (tf.nn, tf.compat.v2.nn, importlib.import_module("tensorflow").nn)
 
 
 def _widened(tensor):
@@ -72,3 +78,25 @@ def float32_ops(op_types):
         yield
     finally:
         op_callbacks.remove_op_callback(replace_outputs)
+
+
+@contextlib.contextmanager
+def float32_lrn():
+    """While open, `tf.nn.lrn` computes in float32 and returns the dtype of its input."""
+    original = tf.nn.lrn
+
+    @functools.wraps(original)
+    def widened(input, *args, **kwargs):
+        tensor = tf.convert_to_tensor(input)
+        return tf.cast(original(_widened(tensor), *args, **kwargs), tensor.dtype)
+
+    def put(function):
+        for home in _LRN_HOMES:
+            for name in _LRN_NAMES:
+                setattr(home, name, function)
+
+    put(widened)
+    try:
+        yield
+    finally:
+        put(original)

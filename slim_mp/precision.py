@@ -16,7 +16,7 @@ from absl import logging
 from slim_mp.batch_norm import half_safe_batch_norm
 from slim_mp.compat import slim, tf
 from slim_mp.errors import UsageError
-from slim_mp.float32_ops import REDUCTIONS, SLOW_ON_CPU, float32_ops
+from slim_mp.float32_ops import REDUCTIONS, SLOW_ON_CPU, float32_lrn, float32_ops
 
 _SLIM_ARG_SCOPE = importlib.import_module("tf_slim.ops.arg_scope")
 
@@ -233,8 +233,8 @@ def arg_scope(dtype, float32_kernels=False):
 
     Names, shapes and dtypes of all variables are those of the float32 network. Regularizers act
     on the float32 variables, once for each, however often a layer is built or reused. Batch norm
-    keeps float32 scale, offset and statistics. Reductions (`float32_ops.REDUCTIONS`) compute in
-    float32.
+    keeps float32 scale, offset and statistics. Reductions (`float32_ops.REDUCTIONS`) and local
+    response normalization compute in float32.
 
     Args:
       dtype: the compute dtype; anything that `get_precision` takes.
@@ -257,6 +257,7 @@ def arg_scope(dtype, float32_kernels=False):
     with contextlib.ExitStack() as stack:
         stack.enter_context(_custom_getter(masters.getter))
         stack.enter_context(float32_ops(in_float32))
+        stack.enter_context(float32_lrn())
         safe_normalizer = stack.enter_context(half_safe_batch_norm())
         stack.enter_context(_wrapped_arguments(masters, safe_normalizer))
         yield _SLIM_ARG_SCOPE.current_arg_scope()
