@@ -28,7 +28,9 @@ def repeat_updates(update_ops):
     The value that is assigned is still computed where it was; only the assignment is repeated, so
     that inside one branch of tf.cond the variable changes if that branch is taken. The original
     operations must then not be run. Anything but a plain assignment, such as an update that
-    depends on a tensor `is_training`, cannot be moved and is returned as it is.
+    depends on a tensor `is_training`, cannot be moved and is returned as it is. Statistics that
+    change as part of the forward pass (batch norm with `updates_collections=None`, and those of
+    `renorm` besides the moving mean and variance) are in no collection and beyond reach.
 
     Args:
       update_ops: operations, tensors or variables as in tf.GraphKeys.UPDATE_OPS.
