@@ -187,7 +187,13 @@ def _define_run_flags():
     flags.DEFINE_integer("batch_size", 32, "Images in the batch of one clone.")
     flags.DEFINE_integer("train_image_size", None, "Pixels; by default the network's own size.")
     flags.DEFINE_integer("max_number_of_steps", None, "Last step; unset, train until stopped.")
-    flags.DEFINE_integer("seed", None, "Makes initial weights, input and dropout repeatable.")
+    flags.DEFINE_integer(
+        "seed",
+        None,
+        "Makes initial weights, input and dropout repeatable.",
+        lower_bound=0,
+        upper_bound=2**63 - 1,
+    )
     flags.DEFINE_string(
         "metrics_file", None, "JSON-lines file of metrics; by default metrics.jsonl in --train_dir."
     )
@@ -292,7 +298,15 @@ def network_arguments(dataset, clones, is_training):
       dataset: the `Dataset`, for the number of classes.
       clones: the `Clones`; on a CPU half precision uses float32 kernels.
       is_training: whether the network is built for training.
+
+    Raises:
+      UsageError: if --labels_offset leaves no class.
     """
+    if not 0 <= FLAGS.labels_offset < dataset.num_classes:
+        raise UsageError(
+            f"--labels_offset is {FLAGS.labels_offset}; with the {dataset.num_classes} classes of "
+            f"{dataset.name} it must be 0 to {dataset.num_classes - 1}."
+        )
     arguments = {
         "name": FLAGS.model_name,
         "num_classes": dataset.num_classes - FLAGS.labels_offset,
