@@ -10,12 +10,7 @@ from slim_mp.compat import slim, tf
 
 
 def _normalized(net, name):
-    # In float32 whatever the network computes in: TensorFlow has no bfloat16 kernel of it, and a
-    # session refuses a graph that holds an operation without a kernel even where nothing reads it.
-    normalized = tf.nn.lrn(
-        tf.cast(net, tf.float32), depth_radius=4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name
-    )
-    return tf.cast(normalized, net.dtype)
+    return tf.nn.lrn(net, depth_radius=4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
 
 
 def cifarnet(images, num_classes=10, is_training=False, dropout_keep_prob=0.5, scope="CifarNet"):
