@@ -19,9 +19,10 @@ def main():
     """Evaluates as the flags say and prints the metrics."""
     clones = flags.local_clones()
     dataset = flags.open_dataset(bundled_split="validation")
-    arguments = flags.network_arguments(dataset, clones, is_training=False)
+    choices = flags.follow_checkpoint(dataset, is_training=False)
+    arguments = flags.network_arguments(dataset, choices, clones, is_training=False)
     network_fn = nets_factory.get_network_fn(**arguments)
-    metrics = evaluate.evaluate(flags.eval_config(network_fn, clones), network_fn, dataset)
+    metrics = evaluate.evaluate(flags.eval_config(network_fn, choices, clones), network_fn, dataset)
     print(evaluate.describe(metrics))
 
 

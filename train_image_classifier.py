@@ -19,9 +19,10 @@ def main():
     """Trains as the flags say; returns whether a signal stopped it."""
     clones = flags.local_clones()
     dataset = flags.open_dataset(bundled_split="train")
-    arguments = flags.network_arguments(dataset, clones, is_training=True)
+    choices = flags.follow_checkpoint(dataset, is_training=True)
+    arguments = flags.network_arguments(dataset, choices, clones, is_training=True)
     network_fn = nets_factory.get_network_fn(**arguments)
-    return train.train(flags.train_config(network_fn, clones), network_fn, dataset).stopped
+    return train.train(flags.train_config(network_fn, choices, clones), network_fn, dataset).stopped
 
 
 def run():

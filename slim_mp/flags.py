@@ -4,11 +4,15 @@ Flags of the former research/slim scripts keep their names, defaults and meaning
 its flags with one call, and nothing but this file and the programs reads them.
 """
 
+import dataclasses
 import math
+import os
 
-from absl import flags
+from absl import flags, logging
 
-from slim_mp import data, distribution, optimizers
+from slim_mp import catalogue, checkpoint_defaults, data, distribution, optimizers
+from slim_mp.checkpoint_defaults import EVALUATE, RESUME, WARM_START
+from slim_mp.checkpoint_files import latest_checkpoint
 from slim_mp.datasets import DIGITS
 from slim_mp.errors import UsageError
 from slim_mp.evaluate import EvalConfig
@@ -19,6 +23,17 @@ from slim_mp.train_config import LossScaleConfig, TrainConfig, WarmStartConfig
 FLAGS = flags.FLAGS
 
 _DYNAMIC = "dynamic"
+_LOWEST = {
+    "max_number_of_steps": 1,
+    "max_num_batches": 1,
+    "max_consecutive_skips": 1,
+    "num_classes": 1,
+    "log_every_n_steps": 1,
+    "save_summaries_secs": 0,
+    "save_interval_secs": 0,
+}
+_SHARES = ("label_smoothing", "moving_average_decay")
+_MIRROR_VARIABLE = "SLIM_MP_MIRROR"
 # Flags of the rule of a dynamic loss scale, and the fields of LossScaleConfig that they set.
 _DYNAMIC_RULE = {
     "init_loss_scale": "init",
@@ -54,7 +69,11 @@ _CLUSTER_DEFAULTS = {
 
 
 def _define_network_flags():
-    flags.DEFINE_string("model_name", "inception_v3", "The network; a wrong name lists them all.")
+    flags.DEFINE_string(
+        "model_name",
+        "inception_v3",
+        "The network; a wrong name lists them all. If it is not given, that of the checkpoint.",
+    )
     flags.DEFINE_enum("dtype", "fp32", list(PRECISIONS), "What the network computes in.")
     flags.DEFINE_boolean(
         "cpu_half_kernels",
@@ -84,13 +103,14 @@ def _define_dataset_flags(split):
         "labels_offset",
         0,
         "Is subtracted from the labels; 1 drops the background class of ImageNet for the published "
-        "VGG and ResNet v1 checkpoints.",
+        "VGG and ResNet v1 checkpoints. If it is not given, it follows from the checkpoint.",
     )
     flags.DEFINE_enum(
         "preprocessing_name",
         None,
         list(PREPROCESSINGS),
-        "The preprocessing, by default that of the network's published checkpoint.",
+        "The preprocessing, by default that of the checkpoint, or else that of the network's "
+        "published one.",
     )
     flags.DEFINE_integer("num_preprocessing_threads", 4, "Threads that decode and preprocess.")
 
@@ -185,7 +205,9 @@ def _define_run_flags():
     flags.DEFINE_float("save_summaries_secs", 600, "Seconds between entries of the event file.")
     flags.DEFINE_float("save_interval_secs", 600, "Seconds between checkpoints.")
     flags.DEFINE_integer("batch_size", 32, "Images in the batch of one clone.")
-    flags.DEFINE_integer("train_image_size", None, "Pixels; by default the network's own size.")
+    flags.DEFINE_integer(
+        "train_image_size", None, "Pixels; by default the checkpoint's or the network's own size."
+    )
     flags.DEFINE_integer("max_number_of_steps", None, "Last step; unset, train until stopped.")
     flags.DEFINE_integer(
         "seed",
@@ -201,16 +223,32 @@ def _define_run_flags():
 
 def _define_warm_start_flags():
     flags.DEFINE_string(
-        "checkpoint_path", None, "Checkpoint file, prefix or folder to take the weights from."
+        "checkpoint_path",
+        None,
+        "Checkpoint to take the weights from: a file, a prefix, a folder, or the name of a "
+        "published one that python -m slim_mp.fetch has fetched.",
     )
+    _define_checkpoints_folder_flag()
     flags.DEFINE_string(
-        "checkpoint_exclude_scopes", None, "Comma-separated scopes that are not restored from it."
+        "checkpoint_exclude_scopes",
+        None,
+        "Comma-separated scopes that are not restored from it; if it is not given, the head where "
+        "the number of classes differs.",
     )
     flags.DEFINE_string(
         "trainable_scopes", None, "Comma-separated scopes to train; by default all variables."
     )
     flags.DEFINE_boolean(
         "ignore_missing_vars", False, "Initialise variables that the checkpoint lacks."
+    )
+
+
+def _define_checkpoints_folder_flag():
+    flags.DEFINE_string(
+        "checkpoints_dir",
+        None,
+        f"Folder of published checkpoints; by default ${catalogue.FOLDER_VARIABLE} or "
+        f"{catalogue.DEFAULT_FOLDER}.",
     )
 
 
@@ -234,16 +272,46 @@ def define_evaluation_flags():
     flags.DEFINE_integer("max_num_batches", None, "Batches to evaluate; by default all.")
     flags.DEFINE_string("master", "", "For several machines, which slim_mp does not do yet.")
     flags.DEFINE_string(
-        "checkpoint_path", "/tmp/tfmodel/", "Checkpoint file or prefix, or folder: its newest."
+        "checkpoint_path",
+        "/tmp/tfmodel/",
+        "Checkpoint file or prefix, folder (its newest), or the name of a published one that "
+        "python -m slim_mp.fetch has fetched.",
     )
+    _define_checkpoints_folder_flag()
     flags.DEFINE_string("eval_dir", "/tmp/tfmodel/", "Folder for metrics.json and event files.")
     flags.DEFINE_float(
         "moving_average_decay",
         None,
         "Moving averages are used when the checkpoint has them; 0 uses the weights themselves.",
     )
-    flags.DEFINE_integer("eval_image_size", None, "Pixels; by default the network's own size.")
+    flags.DEFINE_integer(
+        "eval_image_size", None, "Pixels; by default the checkpoint's or the network's own size."
+    )
     flags.DEFINE_boolean("quantize", False, "Not supported; see --dtype.")
+
+
+def define_fetch_flags():
+    """Defines the flags of slim_mp.fetch."""
+    _define_checkpoints_folder_flag()
+    flags.DEFINE_string(
+        "mirror",
+        os.environ.get(_MIRROR_VARIABLE),
+        "Address of a folder with the archives, in place of their published addresses; by default "
+        f"${_MIRROR_VARIABLE}.",
+    )
+    flags.DEFINE_boolean("list", False, "List the published checkpoints and fetch none.")
+
+
+def define_inspection_flags():
+    """Defines the flags of slim_mp.inspect."""
+    _define_checkpoints_folder_flag()
+    flags.DEFINE_string("model_name", None, "The network to restore into; by default its own.")
+    flags.DEFINE_integer("num_classes", None, "Classes of that network; by default its own.")
+    flags.DEFINE_string(
+        "checkpoint_exclude_scopes",
+        None,
+        "Scopes that are not restored; by default the head where the number of classes differs.",
+    )
 
 
 def _was_given(*names):
@@ -263,6 +331,17 @@ def _refuse_unsupported():
                 f"--{name}={FLAGS[name].value}: training on several machines is not supported yet; "
                 "leave it out. --num_clones uses several GPUs of this machine."
             )
+
+
+def _check_values():
+    for name, low in _LOWEST.items():
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not value >= low:
+            raise UsageError(f"--{name} is {value}; it must be at least {low}.")
+    for name in _SHARES:
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not 0 <= value < 1:
+            raise UsageError(f"--{name} is {value}; it must be at least 0 and below 1.")
 
 
 def open_dataset(bundled_split):
@@ -291,11 +370,115 @@ def open_dataset(bundled_split):
     )
 
 
-def network_arguments(dataset, clones, is_training):
+@dataclasses.dataclass(frozen=True)
+class FetchRequest:
+    """What slim_mp.fetch was asked for.
+
+    Attributes:
+      folder: where to put the checkpoints.
+      mirror: address of a folder with the archives, or None.
+      list_only: whether to list what there is and fetch nothing.
+    """
+
+    folder: str
+    mirror: str | None
+    list_only: bool
+
+
+def fetch_request():
+    """Returns the FetchRequest of the flags."""
+    folder = catalogue.checkpoints_folder(FLAGS.checkpoints_dir)
+    return FetchRequest(folder, FLAGS.mirror, FLAGS.list)
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectionRequest:
+    """What slim_mp.inspect was asked for.
+
+    Attributes:
+      folder: the folder of published checkpoints.
+      model_name: the network to restore into, or None for the checkpoint's own.
+      num_classes: the classes of that network, or None for the checkpoint's.
+      exclude_scopes: scopes that are not restored, or None.
+    """
+
+    folder: str
+    model_name: str | None = None
+    num_classes: int | None = None
+    exclude_scopes: str | None = None
+
+
+def inspection_request():
+    """Returns the InspectionRequest of the flags.
+
+    Raises:
+      UsageError: if the number of classes is none.
+    """
+    _check_values()
+    return InspectionRequest(
+        catalogue.checkpoints_folder(FLAGS.checkpoints_dir),
+        FLAGS.model_name,
+        FLAGS.num_classes,
+        FLAGS.checkpoint_exclude_scopes,
+    )
+
+
+def _given(is_training):
+    def value(name):
+        return FLAGS[name].value if _was_given(name) else None
+
+    return checkpoint_defaults.Given(
+        value("model_name"),
+        value("preprocessing_name"),
+        FLAGS.train_image_size if is_training else FLAGS.eval_image_size,
+        value("labels_offset"),
+        FLAGS.checkpoint_exclude_scopes if is_training else None,
+    )
+
+
+def _known_checkpoint(is_training):
+    """What is known of the checkpoint that a program begins with, if any, and what for."""
+    if is_training and FLAGS.resume != "never":
+        latest = latest_checkpoint(FLAGS.train_dir)
+        if latest:
+            return checkpoint_defaults.know(latest), RESUME
+    if is_training and not FLAGS.checkpoint_path:
+        return None, WARM_START
+    folder = catalogue.checkpoints_folder(FLAGS.checkpoints_dir)
+    known = checkpoint_defaults.know(*catalogue.resolve(FLAGS.checkpoint_path, folder))
+    return known, WARM_START if is_training else EVALUATE
+
+
+def follow_checkpoint(dataset, is_training):
+    """Decides what the flags leave open by the checkpoint, and logs it.
+
+    Args:
+      dataset: the `Dataset`, for the number of classes.
+      is_training: whether the program trains.
+
+    Returns:
+      `checkpoint_defaults.Choices`.
+
+    Raises:
+      CheckpointError, UsageError: as `checkpoint_defaults.choose` and `catalogue.resolve`.
+    """
+    known, purpose = _known_checkpoint(is_training)
+    choices = checkpoint_defaults.choose(
+        _given(is_training), known, dataset.num_classes, purpose, FLAGS.model_name
+    )
+    for line in choices.notices:
+        logging.info("%s", line)
+    for line in choices.warnings:
+        logging.warning("%s", line)
+    return choices
+
+
+def network_arguments(dataset, choices, clones, is_training):
     """Returns what nets_factory.get_network_fn takes, as a dict, from the flags.
 
     Args:
       dataset: the `Dataset`, for the number of classes.
+      choices: of `follow_checkpoint`.
       clones: the `Clones`; on a CPU half precision uses float32 kernels.
       is_training: whether the network is built for training.
 
@@ -308,8 +491,8 @@ def network_arguments(dataset, clones, is_training):
             f"{dataset.name} it must be 0 to {dataset.num_classes - 1}."
         )
     arguments = {
-        "name": FLAGS.model_name,
-        "num_classes": dataset.num_classes - FLAGS.labels_offset,
+        "name": choices.model_name,
+        "num_classes": dataset.num_classes - choices.labels_offset,
         "is_training": is_training,
         "precision": get_precision(FLAGS.dtype),
         "float32_kernels": clones.on_cpu and not FLAGS.cpu_half_kernels,
@@ -320,25 +503,28 @@ def network_arguments(dataset, clones, is_training):
 
 
 def local_clones():
-    """Returns the `Clones` of the flags; an evaluation has one.
+    """Returns the `Clones` of the flags; an evaluation has one. A program calls it first.
 
     Raises:
-      UsageError: if a flag asks for what slim_mp does not support, or for too many GPUs.
+      UsageError: if a flag asks for what slim_mp does not support or is out of its range, or for
+        too many GPUs.
     """
     _refuse_unsupported()
+    _check_values()
     if "num_clones" in FLAGS:
         return distribution.local_clones(FLAGS.num_clones, FLAGS.clone_on_cpu)
     return distribution.local_clones()
 
 
-def _input_config(network_fn, image_size):
+def _input_config(network_fn, choices):
+    size = choices.image_size
     return data.InputConfig(
-        preprocessing=FLAGS.preprocessing_name or network_fn.preprocessing,
-        image_size=network_fn.default_image_size if image_size is None else image_size,
+        preprocessing=choices.preprocessing or network_fn.preprocessing,
+        image_size=network_fn.default_image_size if size is None else size,
         channels=network_fn.channels,
         batch_size=FLAGS.batch_size,
         compute_dtype=get_precision(FLAGS.dtype).compute_dtype,
-        labels_offset=FLAGS.labels_offset,
+        labels_offset=choices.labels_offset,
         num_readers=FLAGS.num_readers if "num_readers" in FLAGS else 4,
         num_preprocessing_threads=FLAGS.num_preprocessing_threads,
     )
@@ -373,42 +559,21 @@ def loss_scale_config():
     return LossScaleConfig(fixed=scale)
 
 
-def _check_ranges(**lowest):
-    for name, low in lowest.items():
-        value = FLAGS[name].value
-        if value is not None and not value >= low:
-            raise UsageError(f"--{name} is {value}; it must be at least {low}.")
-
-
-def _check_shares(*names):
-    for name in names:
-        value = FLAGS[name].value
-        if value is not None and not 0 <= value < 1:
-            raise UsageError(f"--{name} is {value}; it must be at least 0 and below 1.")
-
-
-def train_config(network_fn, clones):
+def train_config(network_fn, choices, clones):
     """Returns the TrainConfig of the flags.
 
     Args:
       network_fn: what nets_factory.get_network_fn made.
+      choices: of `follow_checkpoint`.
       clones: the `Clones`.
 
     Raises:
       UsageError: if a value is out of its range; the message names the flag.
     """
-    _check_ranges(
-        max_number_of_steps=1,
-        log_every_n_steps=1,
-        save_summaries_secs=0,
-        save_interval_secs=0,
-        max_consecutive_skips=1,
-    )
-    _check_shares("label_smoothing", "moving_average_decay")
     return TrainConfig(
         train_dir=FLAGS.train_dir,
         precision=get_precision(FLAGS.dtype),
-        input=_input_config(network_fn, FLAGS.train_image_size),
+        input=_input_config(network_fn, choices),
         clones=clones,
         loss_scale=loss_scale_config(),
         optimizer=optimizers.OptimizerConfig(
@@ -422,7 +587,9 @@ def train_config(network_fn, clones):
             num_epochs_per_decay=FLAGS.num_epochs_per_decay,
         ),
         warm_start=WarmStartConfig(
-            FLAGS.checkpoint_path, FLAGS.checkpoint_exclude_scopes, FLAGS.ignore_missing_vars
+            choices.checkpoint or FLAGS.checkpoint_path,
+            choices.exclude_scopes,
+            FLAGS.ignore_missing_vars,
         ),
         label_smoothing=FLAGS.label_smoothing,
         moving_average_decay=FLAGS.moving_average_decay,
@@ -438,22 +605,21 @@ def train_config(network_fn, clones):
     )
 
 
-def eval_config(network_fn, clones):
+def eval_config(network_fn, choices, clones):
     """Returns the EvalConfig of the flags.
 
     Args:
       network_fn: what nets_factory.get_network_fn made.
+      choices: of `follow_checkpoint`.
       clones: the `Clones`.
 
     Raises:
       UsageError: if a value is out of its range; the message names the flag.
     """
-    _check_ranges(max_num_batches=1)
-    _check_shares("moving_average_decay")
     return EvalConfig(
-        checkpoint_path=FLAGS.checkpoint_path,
+        checkpoint_path=choices.checkpoint,
         eval_dir=FLAGS.eval_dir,
-        input=_input_config(network_fn, FLAGS.eval_image_size),
+        input=_input_config(network_fn, choices),
         clones=clones,
         max_num_batches=FLAGS.max_num_batches,
         use_moving_averages=FLAGS.moving_average_decay != 0,

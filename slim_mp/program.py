@@ -21,25 +21,27 @@ def _parse_flags(argv):
         _fail(f"{error} (--help lists the flags)", UsageError.exit_code)
 
 
-def run_program(main):
+def run_program(main, takes_operands=False):
     """Parses the flags, runs a program in graph mode, and exits.
 
     An error that a user can mend is one line on stderr; any other is a traceback and exit code 1.
 
     Args:
-      main: function without arguments. It returns whether a signal stopped the program after its
-        work was saved, which exits with 75, or None or False, which exits with 0.
+      main: function without arguments, or of the list of operands. It returns whether a signal
+        stopped the program after its work was saved, which exits with 75, or None or False, which
+        exits with 0.
+      takes_operands: whether anything but flags may stand on the command line.
     """
 
     def run(arguments):
-        if len(arguments) > 1:
+        if len(arguments) > 1 and not takes_operands:
             _fail(
                 f"unexpected argument {arguments[1]!r}; flags begin with --", UsageError.exit_code
             )
         logging.set_verbosity(logging.INFO)
         start_graph_mode()
         try:
-            stopped = main()
+            stopped = main(arguments[1:]) if takes_operands else main()
         except SlimMPError as error:
             _fail(error, error.exit_code)
         except KeyboardInterrupt:

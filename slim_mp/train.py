@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import logging
 
-from slim_mp import distribution, optimizers, warm_start
+from slim_mp import distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, NumericsError, UsageError
 from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
@@ -56,6 +56,18 @@ def _restore_function(config, graph, resume_from):
     for line in plan.report().splitlines():
         logging.info("%s", line)
     return warm_start.restore_fn(plan)
+
+
+def _write_facts(config, network_fn, dataset):
+    offset = config.input.labels_offset
+    facts = trained_with.TrainedWith(
+        model_name=getattr(network_fn, "name", None),
+        num_classes=dataset.num_classes - offset,
+        labels_offset=offset,
+        preprocessing=config.input.preprocessing,
+        image_size=config.input.image_size,
+    )
+    trained_with.write(config.train_dir, facts)
 
 
 def _log_start(config, dataset, start_step):
@@ -137,6 +149,7 @@ def train(config, network_fn, dataset):
         tf.set_random_seed(config.seed)
         graph = build_graph(config, network_fn, dataset)
         restore = _restore_function(config, graph, resume_from)
+        _write_facts(config, network_fn, dataset)
         writer = CheckpointWriter(config.train_dir, config.save_interval_secs)
         initializer = tf.group(tf.global_variables_initializer(), graph.input_initializer)
         _log_start(config, dataset, start_step)

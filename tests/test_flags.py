@@ -243,7 +243,11 @@ def test_the_evaluation_refuses_what_makes_no_sense(tmp_path, arguments):
 
 def test_an_eval_dir_that_cannot_be_written_is_found_before_the_work(tmp_path):
     (tmp_path / "eval").write_text("")
-    assert_refused(evaluate(tmp_path), 2, "--eval_dir", "cannot be written")
+    checkpoint = programs.ROOT / "checkpoints" / "mobilenet_v1_1.0_224"
+    arguments = ["--model_name=mobilenet_v1", f"--checkpoint_path={checkpoint}"]
+    synthetic = ["--dataset_name=synthetic", "--num_classes=1001", "--eval_image_size=32"]
+    result = evaluate(tmp_path, *arguments, *synthetic)
+    assert_refused(result, 2, "--eval_dir", "cannot be written")
 
 
 def test_a_missing_or_damaged_checkpoint_is_one_message_and_exit_code_5(tmp_path):
@@ -308,7 +312,7 @@ def test_a_head_of_other_classes_is_explained_and_the_advice_works(tmp_path):
         f"--checkpoint_path={path}",
         "--max_number_of_steps=1",
     ]
-    result = train(tmp_path, *arguments)
+    result = train(tmp_path, *arguments, "--checkpoint_exclude_scopes=")
     shapes = "[1, 1, 1024, 1001] in the checkpoint, [1, 1, 1024, 10] in the network"
     advice = "--checkpoint_exclude_scopes=MobilenetV1/Logits"
     assert_refused(result, 5, "MobilenetV1/Logits/Conv2d_1c_1x1/weights: " + shapes, advice + "\n")
@@ -328,7 +332,7 @@ def test_the_advice_for_a_head_takes_the_auxiliary_one_too(tmp_path):
         "--batch_size=2",
         "--max_number_of_steps=1",
     ]
-    result = programs.call(programs.TRAIN, *arguments)
+    result = programs.call(programs.TRAIN, *arguments, "--checkpoint_exclude_scopes=")
     shapes = "[1, 1, 2048, 1001] in the checkpoint, [1, 1, 2048, 10] in the network"
     assert_refused(result, 5, "InceptionV3/Logits/Conv2d_1c_1x1/weights: " + shapes, "AuxLogits")
     words = result[2].split()

@@ -1,0 +1,171 @@
+"""Downloads over HTTP that survive a broken connection: a part file, resumed, whole or absent."""
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from absl import logging
+from tqdm import tqdm
+
+from slim_mp.errors import CheckpointError, UsageError
+
+TIMEOUT_SECONDS = 60
+# Tries in a row without a single new byte, and the pause before the second of them.
+TRIES = 4
+PAUSE_SECONDS = 1.0
+_BLOCK = 1 << 20
+_CONNECTION_ERRORS = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    ConnectionError,
+    TimeoutError,
+)
+_WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+
+
+class _BrokenError(Exception):
+    """The transfer ended early; what came is in the part file."""
+
+
+def download(url, path):
+    """Downloads a file, from where an earlier try stopped.
+
+    What has come lies in PATH.part until it is complete. A server that ignores the request to go on
+    from there (RFC 9110, section 14) sends all of it again.
+
+    Args:
+      url: its address, http or https.
+      path: where to put it.
+
+    Raises:
+      CheckpointError: if the server cannot be reached, has no such file, or stops for good.
+      UsageError: if the address is none, or the file cannot be written.
+    """
+    _check_address(url)
+    part = path + ".part"
+    idle = 0
+    while True:
+        before = _size(part)
+        try:
+            _transfer(url, part)
+            break
+        except _BrokenError as error:
+            idle = idle + 1 if _size(part) <= before else 0
+            if idle >= TRIES:
+                raise CheckpointError(_given_up(url, path, part, error)) from error
+            logging.info("%s: %s; trying again.", url, error)
+            time.sleep(PAUSE_SECONDS * 2**idle)
+    os.replace(part, path)
+
+
+def _check_address(url):
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UsageError(f"{url!r} is no address; give one that begins with http:// or https://.")
+
+
+def _size(path):
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def _given_up(url, path, part, error):
+    have = _size(part)
+    kept = f" {have} bytes are kept in {part}, and the next try goes on from there." if have else ""
+    return (
+        f"{url} cannot be downloaded ({error}).{kept} Check the network and the proxy settings, "
+        f"name a mirror with --mirror, or copy the file to {path} and give the command again."
+    )
+
+
+def _transfer(url, part):
+    """Appends to the part file what is missing; raises _BrokenError if it is not complete then."""
+    start = _size(part)
+    request = urllib.request.Request(url, headers={"User-Agent": "slim_mp"})
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            if response.status != http.client.PARTIAL_CONTENT or _first_byte(response) != start:
+                start = 0
+            _receive(response, part, start)
+    except urllib.error.HTTPError as error:
+        _handle_status(error, url, part, start)
+    except _CONNECTION_ERRORS as error:
+        raise _BrokenError(getattr(error, "reason", None) or error) from error
+
+
+def _first_byte(response):
+    found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return int(found[1]) if found else None
+
+
+def _handle_status(error, url, part, start):
+    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
+        if error.headers.get("Content-Range") == f"bytes */{start}":
+            return
+        os.remove(part)
+        raise _BrokenError("the part file was longer than the file") from error
+    if error.code in _WORTH_ANOTHER_TRY:
+        raise _BrokenError(f"HTTP {error.code} {error.reason}") from error
+    raise CheckpointError(
+        f"{url} was refused by the server (HTTP {error.code} {error.reason}); check the address, "
+        "or name a mirror with --mirror."
+    ) from error
+
+
+def _receive(response, part, start):
+    length = response.headers.get("Content-Length")
+    total = None if length is None else start + int(length)
+    _check_space(part, total, start)
+    with (
+        _explained(part),
+        open(part, "ab" if start else "wb") as file,
+        tqdm(
+            desc=os.path.basename(part)[: -len(".part")],
+            total=total,
+            initial=start,
+            unit="B",
+            unit_scale=True,
+            disable=None,
+        ) as bar,
+    ):
+        while block := _read(response):
+            file.write(block)
+            bar.update(len(block))
+    if total is not None and _size(part) < total:
+        raise _BrokenError(f"the connection ended at {_size(part)} of {total} bytes")
+
+
+def _read(response):
+    try:
+        return response.read(_BLOCK)
+    except (http.client.HTTPException, OSError) as error:
+        raise _BrokenError(error) from error
+
+
+def _check_space(part, total, start):
+    free = shutil.disk_usage(os.path.dirname(part) or ".").free
+    if total is not None and total - start > free:
+        raise UsageError(
+            f"{os.path.dirname(part)} has {free / 1e6:.0f} MB free, and "
+            f"{(total - start) / 1e6:.0f} MB are still to come; make room, or give another "
+            "--checkpoints_dir."
+        )
+
+
+@contextlib.contextmanager
+def _explained(part):
+    """Turns what the file system says into an error that a user can mend."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"{part} cannot be written ({error.strerror or error}); make room, or give another "
+            "--checkpoints_dir. What has come is kept."
+        ) from error

@@ -1,0 +1,67 @@
+"""What a run was trained with, beside its checkpoints, so that an evaluation need not be told."""
+
+import dataclasses
+import json
+import os
+
+from absl import logging
+
+from slim_mp.errors import UsageError
+from slim_mp.output_files import write_whole
+
+FILE_NAME = "trained_with.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedWith:
+    """What an evaluation of a run must have in common with it.
+
+    Attributes:
+      model_name: name of the network, or None for one without a name.
+      num_classes: classes of the network.
+      labels_offset: what was subtracted from the labels.
+      preprocessing: the style of preprocessing.
+      image_size: height and width of the images in pixels.
+    """
+
+    model_name: str | None
+    num_classes: int
+    labels_offset: int
+    preprocessing: str
+    image_size: int
+
+
+def write(train_dir, facts):
+    """Writes the facts of a run into its folder.
+
+    Raises:
+      UsageError: if the folder cannot be written.
+    """
+    text = json.dumps(dataclasses.asdict(facts), indent=2) + "\n"
+    try:
+        write_whole(os.path.join(train_dir, FILE_NAME), text)
+    except OSError as error:
+        raise UsageError(
+            f"--train_dir={train_dir} cannot be written ({error.strerror}): give a folder that can."
+        ) from error
+
+
+def read(checkpoint):
+    """Reads the facts of the run that wrote a checkpoint.
+
+    Args:
+      checkpoint: its prefix.
+
+    Returns:
+      A `TrainedWith`, or None if no run of ours wrote it, or its file cannot be read, of which a
+      warning tells.
+    """
+    path = os.path.join(os.path.dirname(checkpoint), FILE_NAME)
+    if not os.path.exists(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return TrainedWith(**json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        logging.warning("%s cannot be used (%s).", path, error)
+        return None
