@@ -4,8 +4,8 @@ from slim_mp.loss_scale import (
     ExponentialUpdateLossScaleManager,
     FixedLossScaleManager,
     LossScaleManager,
-    LossScaleOptimizer,
 )
+from slim_mp.loss_scale_optimizer import LossScaleOptimizer
 from slim_mp.precision import PRECISIONS, Precision, arg_scope, get_precision
 from slim_mp.update_ops import repeat_updates
 

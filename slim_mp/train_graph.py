@@ -5,7 +5,7 @@ import dataclasses
 
 from slim_mp import data, optimizers, warm_start
 from slim_mp.compat import tf
-from slim_mp.loss_scale import LossScaleOptimizer
+from slim_mp.loss_scale_optimizer import LossScaleOptimizer
 from slim_mp.update_ops import repeat_updates
 
 _AUX_LOSS_WEIGHT = 0.4  # Szegedy et al., arXiv:1512.00567, and every slim recipe since.
