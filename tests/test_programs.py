@@ -10,19 +10,10 @@ import numpy as np
 import oracle
 import programs
 import pytest
+import tiny_runs
 
 from slim_mp.compat import tf
 
-KEYS = [
-    "step",
-    "loss",
-    "learning_rate",
-    "examples_per_second",
-    "loss_scale",
-    "applied_steps",
-    "skipped_steps",
-    "gradient_norm",
-]
 # Of a training run that no network's checkpoint has, and no more.
 EXTRAS = {
     "global_step",
@@ -71,7 +62,7 @@ def test_the_command_of_the_readme_trains_resnet_in_half_precision(tmp_path):
     rows = metrics(tmp_path)
     assert [row["step"] for row in rows] == [1, 3]
     for row in rows:
-        assert list(row) == KEYS
+        assert list(row) == tiny_runs.METRICS
         assert np.isfinite([row["loss"], row["gradient_norm"]]).all()
         assert row["loss_scale"] == 128.0
         assert row["skipped_steps"] == 0
@@ -110,7 +101,7 @@ def test_a_run_that_is_killed_and_stopped_goes_on_to_its_end(tmp_path):
 
     for number in (signal.SIGTERM, signal.SIGINT):
         process = start_lenet(tmp_path)
-        wait_until(process, lambda: len(metrics(tmp_path)) > reached + 5)
+        wait_until(process, lambda lines=reached + 5: len(metrics(tmp_path)) > lines)
         process.send_signal(number)
         code, out, err = programs.finish(process)
         assert code == 75, err
