@@ -14,7 +14,11 @@ def _fail(error, exit_code):
     sys.exit(exit_code)
 
 
-def _parse_flags(argv):
+def _parse_flags(argv, description):
+    if {"-h", "-help", "--help"} & set(argv[1:]):
+        # Absl's own --help lists the flags of the main module alone and ends with an error.
+        print(f"{description}\n{flags.FLAGS.module_help('slim_mp.flags')}")
+        sys.exit(EXIT_OK)
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
@@ -48,4 +52,5 @@ def run_program(main, takes_operands=False):
             _fail("interrupted; nothing was saved since the last checkpoint", EXIT_INTERRUPTED)
         return EXIT_STOPPED if stopped else EXIT_OK
 
-    app.run(run, flags_parser=_parse_flags)
+    description = sys.modules[main.__module__].__doc__ or ""
+    app.run(run, flags_parser=lambda argv: _parse_flags(argv, description))

@@ -1,6 +1,7 @@
 """The flags: those of the former scripts with their defaults, and every way to misuse them."""
 
 import gzip
+import re
 
 import numpy as np
 import oracle
@@ -103,6 +104,19 @@ def test_the_flags_of_the_former_scripts_keep_their_defaults(define, defaults):
     }
 
 
+@pytest.mark.parametrize(
+    ("program", "defaults"),
+    [(programs.TRAIN, TRAINING_DEFAULTS), (programs.EVALUATE, EVALUATION_DEFAULTS)],
+)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_lists_all_flags_and_is_no_error(program, defaults, flag):
+    code, out, err = programs.call(program, "--dtype=fp16", flag)
+    assert (code, err) == (0, "")
+    assert f"{program}.py --model_name=resnet_v1_50" in out
+    for name in defaults:
+        assert re.search(rf"^  --(\[no\])?{name}:", out, re.MULTILINE), name
+
+
 def train(tmp_path, *arguments):
     """Calls the training program for two small steps of lenet with some more flags."""
     return programs.call(
@@ -202,6 +216,7 @@ REFUSED = {
     "--resume=maybe": ["resume", "auto", "never", "must"],
     "--trainable_scopes=LeNet/fc5": ["--trainable_scopes", "'LeNet/fc5'", "LeNet/fc4"],
     "--train_dir=": ["--train_dir"],
+    "--train_dir=/dev/null": ["--train_dir=/dev/null", "cannot be written"],
     "--metrics_file=/": ["metrics file"],
 }
 
