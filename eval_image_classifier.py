@@ -7,7 +7,7 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import evaluate, flags
+    from slim_mp import checkpoint_flags, evaluate, flags
     from slim_mp.program import run_program
 except ImportError as error:
     # A package is missing or does not fit; the message says which.
@@ -19,7 +19,7 @@ def main():
     """Evaluates as the flags say and prints the metrics."""
     clones = flags.local_clones()
     dataset = flags.open_dataset(bundled_split="validation")
-    choices = flags.follow_checkpoint(dataset, is_training=False)
+    choices = checkpoint_flags.follow_checkpoint(dataset, is_training=False)
     arguments = flags.network_arguments(dataset, choices, clones, is_training=False)
     network_fn = nets_factory.get_network_fn(**arguments)
     metrics = evaluate.evaluate(flags.eval_config(network_fn, choices, clones), network_fn, dataset)

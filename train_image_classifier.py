@@ -7,7 +7,7 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import flags, train
+    from slim_mp import checkpoint_flags, flags, train
     from slim_mp.program import run_program
 except ImportError as error:
     # A package is missing or does not fit; the message says which.
@@ -19,7 +19,7 @@ def main():
     """Trains as the flags say; returns whether a signal stopped it."""
     clones = flags.local_clones()
     dataset = flags.open_dataset(bundled_split="train")
-    choices = flags.follow_checkpoint(dataset, is_training=True)
+    choices = checkpoint_flags.follow_checkpoint(dataset, is_training=True)
     arguments = flags.network_arguments(dataset, choices, clones, is_training=True)
     network_fn = nets_factory.get_network_fn(**arguments)
     return train.train(flags.train_config(network_fn, choices, clones), network_fn, dataset).stopped

@@ -95,7 +95,8 @@ def _transfer(url, part):
                 start = 0
             _receive(response, part, start)
     except urllib.error.HTTPError as error:
-        _handle_status(error, url, part, start)
+        with error:
+            _handle_status(error, url, part, start)
     except _CONNECTION_ERRORS as error:
         raise _BrokenError(getattr(error, "reason", None) or error) from error
 

@@ -10,7 +10,7 @@ import re
 
 from absl import logging
 
-from slim_mp import catalogue, flags
+from slim_mp import catalogue, checkpoint_flags
 from slim_mp.checkpoint_files import read_contents
 from slim_mp.download import download
 from slim_mp.errors import CheckpointError, UsageError
@@ -111,17 +111,19 @@ def _check_network(entry, folder):
 
 def _listing():
     rows = [
-        f"{entry.name:24}{entry.top1:6.1f}{entry.top5:6.1f}{entry.num_classes:6}  "
-        f"{entry.preprocessing:10}{entry.image_size:4}  {entry.licence}"
+        f"{entry.name:24}{entry.top1:6.1f}{entry.top5:6.1f}{entry.num_classes:8}"
+        f"{'*' if entry.classes_known_from == 'inferred' else ' '} "
+        f"{entry.preprocessing:10}{entry.image_size:5}  {entry.licence}"
         for entry in catalogue.entries().values()
     ]
-    heads = f"{'name':24}{'top-1':>6}{'top-5':>6}{'heads':>6}  {'input':10}size  licence"
-    return "\n".join([heads, *rows])
+    heads = f"{'name':24}{'top-1':>6}{'top-5':>6}{'classes':>8}  {'input':10} size  licence"
+    note = "* not stated by the publisher; checked against the weights when they are fetched"
+    return "\n".join([heads, *rows, note])
 
 
 def main(names):
     """Fetches what was named and prints where each lies."""
-    request = flags.fetch_request()
+    request = checkpoint_flags.fetch_request()
     if request.list_only:
         print(_listing())
         return
@@ -134,7 +136,7 @@ def main(names):
 
 def run():
     """Runs the program."""
-    flags.define_fetch_flags()
+    checkpoint_flags.define_fetch_flags()
     run_program(main, takes_operands=True)
 
 

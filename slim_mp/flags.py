@@ -1,18 +1,15 @@
 """The command-line flags, in groups, and their translation into configs.
 
 Flags of the former research/slim scripts keep their names, defaults and meaning. A program defines
-its flags with one call, and nothing but this file and the programs reads them.
+its flags with one call, and nothing but this file, checkpoint_flags.py and program.py reads them.
 """
 
-import dataclasses
 import math
-import os
 
-from absl import flags, logging
+from absl import flags
 
-from slim_mp import catalogue, checkpoint_defaults, data, distribution, optimizers
-from slim_mp.checkpoint_defaults import EVALUATE, RESUME, WARM_START
-from slim_mp.checkpoint_files import latest_checkpoint
+from slim_mp import data, distribution, optimizers
+from slim_mp.checkpoint_flags import define_checkpoints_folder_flag
 from slim_mp.datasets import DIGITS
 from slim_mp.errors import UsageError
 from slim_mp.evaluate import EvalConfig
@@ -33,7 +30,6 @@ _LOWEST = {
     "save_interval_secs": 0,
 }
 _SHARES = ("label_smoothing", "moving_average_decay")
-_MIRROR_VARIABLE = "SLIM_MP_MIRROR"
 # Flags of the rule of a dynamic loss scale, and the fields of LossScaleConfig that they set.
 _DYNAMIC_RULE = {
     "init_loss_scale": "init",
@@ -228,7 +224,7 @@ def _define_warm_start_flags():
         "Checkpoint to take the weights from: a file, a prefix, a folder, or the name of a "
         "published one that python -m slim_mp.fetch has fetched.",
     )
-    _define_checkpoints_folder_flag()
+    define_checkpoints_folder_flag()
     flags.DEFINE_string(
         "checkpoint_exclude_scopes",
         None,
@@ -240,15 +236,6 @@ def _define_warm_start_flags():
     )
     flags.DEFINE_boolean(
         "ignore_missing_vars", False, "Initialise variables that the checkpoint lacks."
-    )
-
-
-def _define_checkpoints_folder_flag():
-    flags.DEFINE_string(
-        "checkpoints_dir",
-        None,
-        f"Folder of published checkpoints; by default ${catalogue.FOLDER_VARIABLE} or "
-        f"{catalogue.DEFAULT_FOLDER}.",
     )
 
 
@@ -277,7 +264,7 @@ def define_evaluation_flags():
         "Checkpoint file or prefix, folder (its newest), or the name of a published one that "
         "python -m slim_mp.fetch has fetched.",
     )
-    _define_checkpoints_folder_flag()
+    define_checkpoints_folder_flag()
     flags.DEFINE_string("eval_dir", "/tmp/tfmodel/", "Folder for metrics.json and event files.")
     flags.DEFINE_float(
         "moving_average_decay",
@@ -288,30 +275,6 @@ def define_evaluation_flags():
         "eval_image_size", None, "Pixels; by default the checkpoint's or the network's own size."
     )
     flags.DEFINE_boolean("quantize", False, "Not supported; see --dtype.")
-
-
-def define_fetch_flags():
-    """Defines the flags of slim_mp.fetch."""
-    _define_checkpoints_folder_flag()
-    flags.DEFINE_string(
-        "mirror",
-        os.environ.get(_MIRROR_VARIABLE),
-        "Address of a folder with the archives, in place of their published addresses; by default "
-        f"${_MIRROR_VARIABLE}.",
-    )
-    flags.DEFINE_boolean("list", False, "List the published checkpoints and fetch none.")
-
-
-def define_inspection_flags():
-    """Defines the flags of slim_mp.inspect."""
-    _define_checkpoints_folder_flag()
-    flags.DEFINE_string("model_name", None, "The network to restore into; by default its own.")
-    flags.DEFINE_integer("num_classes", None, "Classes of that network; by default its own.")
-    flags.DEFINE_string(
-        "checkpoint_exclude_scopes",
-        None,
-        "Scopes that are not restored; by default the head where the number of classes differs.",
-    )
 
 
 def _was_given(*names):
@@ -370,115 +333,12 @@ def open_dataset(bundled_split):
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class FetchRequest:
-    """What slim_mp.fetch was asked for.
-
-    Attributes:
-      folder: where to put the checkpoints.
-      mirror: address of a folder with the archives, or None.
-      list_only: whether to list what there is and fetch nothing.
-    """
-
-    folder: str
-    mirror: str | None
-    list_only: bool
-
-
-def fetch_request():
-    """Returns the FetchRequest of the flags."""
-    folder = catalogue.checkpoints_folder(FLAGS.checkpoints_dir)
-    return FetchRequest(folder, FLAGS.mirror, FLAGS.list)
-
-
-@dataclasses.dataclass(frozen=True)
-class InspectionRequest:
-    """What slim_mp.inspect was asked for.
-
-    Attributes:
-      folder: the folder of published checkpoints.
-      model_name: the network to restore into, or None for the checkpoint's own.
-      num_classes: the classes of that network, or None for the checkpoint's.
-      exclude_scopes: scopes that are not restored, or None.
-    """
-
-    folder: str
-    model_name: str | None = None
-    num_classes: int | None = None
-    exclude_scopes: str | None = None
-
-
-def inspection_request():
-    """Returns the InspectionRequest of the flags.
-
-    Raises:
-      UsageError: if the number of classes is none.
-    """
-    _check_values()
-    return InspectionRequest(
-        catalogue.checkpoints_folder(FLAGS.checkpoints_dir),
-        FLAGS.model_name,
-        FLAGS.num_classes,
-        FLAGS.checkpoint_exclude_scopes,
-    )
-
-
-def _given(is_training):
-    def value(name):
-        return FLAGS[name].value if _was_given(name) else None
-
-    return checkpoint_defaults.Given(
-        value("model_name"),
-        value("preprocessing_name"),
-        FLAGS.train_image_size if is_training else FLAGS.eval_image_size,
-        value("labels_offset"),
-        FLAGS.checkpoint_exclude_scopes if is_training else None,
-    )
-
-
-def _known_checkpoint(is_training):
-    """What is known of the checkpoint that a program begins with, if any, and what for."""
-    if is_training and FLAGS.resume != "never":
-        latest = latest_checkpoint(FLAGS.train_dir)
-        if latest:
-            return checkpoint_defaults.know(latest), RESUME
-    if is_training and not FLAGS.checkpoint_path:
-        return None, WARM_START
-    folder = catalogue.checkpoints_folder(FLAGS.checkpoints_dir)
-    known = checkpoint_defaults.know(*catalogue.resolve(FLAGS.checkpoint_path, folder))
-    return known, WARM_START if is_training else EVALUATE
-
-
-def follow_checkpoint(dataset, is_training):
-    """Decides what the flags leave open by the checkpoint, and logs it.
-
-    Args:
-      dataset: the `Dataset`, for the number of classes.
-      is_training: whether the program trains.
-
-    Returns:
-      `checkpoint_defaults.Choices`.
-
-    Raises:
-      CheckpointError, UsageError: as `checkpoint_defaults.choose` and `catalogue.resolve`.
-    """
-    known, purpose = _known_checkpoint(is_training)
-    choices = checkpoint_defaults.choose(
-        _given(is_training), known, dataset.num_classes, purpose, FLAGS.model_name
-    )
-    for line in choices.notices:
-        logging.info("%s", line)
-    for line in choices.warnings:
-        logging.warning("%s", line)
-    return choices
-
-
 def network_arguments(dataset, choices, clones, is_training):
     """Returns what nets_factory.get_network_fn takes, as a dict, from the flags.
 
     Args:
       dataset: the `Dataset`, for the number of classes.
-      choices: of `follow_checkpoint`.
+      choices: of `checkpoint_flags.follow_checkpoint`.
       clones: the `Clones`; on a CPU half precision uses float32 kernels.
       is_training: whether the network is built for training.
 
@@ -564,7 +424,7 @@ def train_config(network_fn, choices, clones):
 
     Args:
       network_fn: what nets_factory.get_network_fn made.
-      choices: of `follow_checkpoint`.
+      choices: of `checkpoint_flags.follow_checkpoint`.
       clones: the `Clones`.
 
     Raises:
@@ -610,7 +470,7 @@ def eval_config(network_fn, choices, clones):
 
     Args:
       network_fn: what nets_factory.get_network_fn made.
-      choices: of `follow_checkpoint`.
+      choices: of `checkpoint_flags.follow_checkpoint`.
       clones: the `Clones`.
 
     Raises:

@@ -7,7 +7,7 @@ CHECKPOINT is a file, a prefix, a folder, or the name of a published checkpoint.
 
 import math
 
-from slim_mp import catalogue, checkpoint_defaults, flags
+from slim_mp import catalogue, checkpoint_defaults, checkpoint_flags
 from slim_mp.checkpoint_files import global_step_of, read_contents
 from slim_mp.errors import UsageError
 from slim_mp.program import run_program
@@ -68,7 +68,7 @@ def describe_restore(request, known, contents):
     """Says what a network would take from a checkpoint, and with which flags.
 
     Args:
-      request: a `flags.InspectionRequest`.
+      request: a `checkpoint_flags.InspectionRequest`.
       known: a `checkpoint_defaults.Known`.
       contents: its `checkpoint_files.Contents`.
 
@@ -131,7 +131,7 @@ def inspect(path, request):
 
     Args:
       path: what `catalogue.resolve` takes.
-      request: a `flags.InspectionRequest`.
+      request: a `checkpoint_flags.InspectionRequest`.
 
     Returns:
       The report, str.
@@ -150,12 +150,12 @@ def main(operands):
     """Prints the report of the checkpoint on the command line."""
     if len(operands) != 1:
         raise UsageError(f"Name one checkpoint to inspect; {len(operands)} were given.")
-    print(inspect(operands[0], flags.inspection_request()))
+    print(inspect(operands[0], checkpoint_flags.inspection_request()))
 
 
 def run():
     """Runs the program."""
-    flags.define_inspection_flags()
+    checkpoint_flags.define_inspection_flags()
     run_program(main, takes_operands=True)
 
 

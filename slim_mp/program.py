@@ -8,6 +8,8 @@ from absl import app, flags, logging
 from slim_mp.compat import start_graph_mode
 from slim_mp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
 
+_MODULES_WITH_FLAGS = ("slim_mp.flags", "slim_mp.checkpoint_flags")
+
 
 def _fail(error, exit_code):
     print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
@@ -17,7 +19,8 @@ def _fail(error, exit_code):
 def _parse_flags(argv, description):
     if {"-h", "-help", "--help"} & set(argv[1:]):
         # Absl's own --help lists the flags of the main module alone and ends with an error.
-        print(f"{description}\n{flags.FLAGS.module_help('slim_mp.flags')}")
+        ours = [name for name in flags.FLAGS.flags_by_module_dict() if name in _MODULES_WITH_FLAGS]
+        print(description, *map(flags.FLAGS.module_help, ours), sep="\n")
         sys.exit(EXIT_OK)
     try:
         return flags.FLAGS(argv)

@@ -204,9 +204,13 @@ def test_a_folder_without_the_checkpoint_is_said(tmp_path):
 
 def test_the_program_lists_fetches_and_refuses(published, tmp_path, monkeypatch):
     program = "slim_mp.fetch"
+    code, out, err = programs.call(program, "--help")
+    assert (code, err) == (0, "")
+    for flag in ("--checkpoints_dir:", "--mirror:", "--[no]list:"):
+        assert flag in out
     code, out, _ = programs.call(program, "--list")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [e.name for e in ENTRIES]
+    assert [line.split()[0] for line in out.splitlines()[1:-1]] == [e.name for e in ENTRIES]
 
     with serve(published) as site:
         monkeypatch.setenv("SLIM_MP_MIRROR", site.url)

@@ -41,7 +41,7 @@ def test_only_compat_imports_tensorflow_and_only_flags_read_flags(path):
     frameworks = {"tensorflow", "tf_slim", "tf_keras"}
     if path.name != "compat.py" and path.parent.name != "nets":
         assert {name for name in modules if name.split(".")[0] in frameworks} <= allowed
-    if path.name not in ("flags.py", "program.py"):
+    if path.name not in ("flags.py", "checkpoint_flags.py", "program.py"):
         assert "absl.flags" not in modules
 
 
