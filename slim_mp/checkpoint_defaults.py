@@ -172,8 +172,8 @@ def _network(known):
 
 def _other_network(model, known):
     return (
-        f"--model_name={model}, but the variables of {known.checkpoint} are those of another "
-        f"network ({known.identity.describe_network()})."
+        f"--model_name={model}, but by its variables {known.checkpoint} holds "
+        f"{known.identity.describe_network()}."
     )
 
 

@@ -45,7 +45,7 @@ class Identity:
             )
         if self.nearest:
             name, held, count = self.nearest
-            return f"none of ours; the nearest is {name}, {held} of whose {count} variables it has"
+            return f"none of ours whole; it has {held} of the {count} variables of {name}"
         return "none of ours"
 
 

@@ -244,6 +244,24 @@ def test_a_name_of_the_catalogue_is_a_checkpoint_path(tmp_path, log, monkeypatch
     assert f"python -m slim_mp.fetch mobilenet_v1 --checkpoints_dir={tmp_path}" in err
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--model_name=mobilenet_v9", ["'mobilenet_v9'", "mobilenet_v1"]),
+        ("--train_image_size=31", ["31x31", "32x32"]),
+        ("--labels_offset=1", ["--labels_offset=1 contradicts", "--labels_offset=0"]),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_work(tmp_path, flag, words):
+    flags = ["--dataset_name=synthetic", "--num_classes=1001"]
+    checkpoint = programs.ROOT / "checkpoints" / "mobilenet_v1_1.0_224"
+    code, _, err = train(tmp_path / "run", f"--checkpoint_path={checkpoint}", *flags, flag)
+    assert code == 2
+    for word in words:
+        assert word in err
+    assert not list(tmp_path.rglob("*ckpt*"))
+
+
 def test_a_published_layout_stored_in_half_is_evaluated_at_its_size(tmp_path, log):
     arrays = network_arrays("mobilenet_v1_025")
     half = {name: value.astype(np.float16) for name, value in arrays.items()}

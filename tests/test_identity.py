@@ -101,7 +101,10 @@ def test_a_network_with_a_variable_less_or_wider_is_not_taken_for_it(name):
         assert identity.networks == ()
         assert identity.nearest[0] == name
         assert identity.nearest[2] - identity.nearest[1] == 1
-        assert f"the nearest is {name}" in identity.describe_network()
+        assert (
+            f"none of ours whole; it has {identity.nearest[1]} of the"
+            in identity.describe_network()
+        )
 
 
 def test_a_foreign_checkpoint_is_none_of_ours():
