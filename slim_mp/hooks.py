@@ -68,7 +68,7 @@ class CheckpointWriter:
 
         Args:
           directory: folder of the checkpoints, which exists.
-          interval_secs: seconds between two checkpoints of `save_if_due`.
+          interval_secs: seconds after a checkpoint until the next `is_due`.
         """
         self._directory = directory
         self._interval_secs = interval_secs
@@ -80,10 +80,9 @@ class CheckpointWriter:
             self._saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         self._remove_unfinished()
 
-    def save_if_due(self, session, step):
-        """Saves if the interval has passed since the last time."""
-        if time.monotonic() - self._saved_at >= self._interval_secs:
-            self.save(session, step)
+    def is_due(self):
+        """Whether the interval has passed since the last checkpoint."""
+        return time.monotonic() - self._saved_at >= self._interval_secs
 
     def save(self, session, step):
         """Saves the variables as those of `step`, unless that has been done.

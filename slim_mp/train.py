@@ -1,16 +1,18 @@
 """Training: where a run starts, the loop over its steps, and how it ends."""
 
 import dataclasses
+import random
 
 from absl import logging
 
 from slim_mp import distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
-from slim_mp.errors import CheckpointError, NumericsError, UsageError
+from slim_mp.errors import CheckpointError, UsageError
 from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.output_files import make_folder
 from slim_mp.train_graph import build_graph
+from slim_mp.watch import Watch
 
 
 def _start_checkpoint(config):
@@ -112,6 +114,17 @@ class TrainResult:
     stopped: bool
 
 
+def _with_position(config, start_step):
+    """The config with the seed and the place in the input stream that a run goes on with.
+
+    Without a seed the order of the input is not repeatable, and there is nothing to skip.
+    """
+    seen = 0 if config.seed is None else start_step * config.images_per_step
+    step_input = dataclasses.replace(config.input, seed=config.seed, start_example=seen)
+    seed = random.SystemRandom().randrange(2**31) if config.seed is None else config.seed
+    return dataclasses.replace(config, input=step_input, seed=seed)
+
+
 def train(config, network_fn, dataset):
     """Trains a network, from a checkpoint of train_dir if it holds one.
 
@@ -126,7 +139,7 @@ def train(config, network_fn, dataset):
     Raises:
       UsageError: if train_dir cannot be used or a scope holds no variable.
       DataError: if a record cannot be used.
-      NumericsError: if max_consecutive_skips steps in a row were not finite.
+      NumericsError: if max_consecutive_skips steps in a row were not finite, or weights are not.
       CheckpointError: if a checkpoint cannot be read, does not fit or cannot be written.
     """
     make_folder(config.train_dir, "train_dir")
@@ -140,18 +153,18 @@ def train(config, network_fn, dataset):
             config.max_number_of_steps,
         )
         return TrainResult(start_step, stopped=False)
-    # Without a seed the order of the input is not repeatable, and there is nothing to skip.
-    seen = 0 if config.seed is None else start_step * config.images_per_step
-    config = dataclasses.replace(
-        config, input=dataclasses.replace(config.input, seed=config.seed, start_example=seen)
-    )
+    config = _with_position(config, start_step)
     with StopSignals() as signals, tf.Graph().as_default():
         tf.set_random_seed(config.seed)
         graph = build_graph(config, network_fn, dataset)
         restore = _restore_function(config, graph, resume_from)
         _write_facts(config, network_fn, dataset)
         writer = CheckpointWriter(config.train_dir, config.save_interval_secs)
-        initializer = tf.group(tf.global_variables_initializer(), graph.input_initializer)
+        initializer = tf.group(
+            tf.global_variables_initializer(),
+            tf.local_variables_initializer(),
+            graph.input_initializer,
+        )
         _log_start(config, dataset, start_step)
         with (
             tf.Session(config=distribution.session_config(config.clones)) as session,
@@ -170,6 +183,7 @@ def train(config, network_fn, dataset):
 
 def _run_steps(config, graph, session, step, signals, writer, reporter):
     """Runs steps until the last one or a signal; returns the step reached, which is saved."""
+    watch = Watch(config, graph, session)
     while step != config.max_number_of_steps and not signals.received:
         fetches = {"train_op": graph.train_op, **graph.counters}
         if reporter.wants(step + 1):
@@ -177,24 +191,14 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
         values = session.run(fetches)
         step += 1
         reporter.report(step, values)
-        if values["consecutive_skips"] >= config.max_consecutive_skips:
-            raise NumericsError(_stuck(config, step, values))
+        watch.check(step, values)
         # The weights stand still while steps are skipped: saving them again and again would drive
         # out the checkpoints from before the trouble.
-        if not values["consecutive_skips"]:
-            writer.save_if_due(session, step)
+        if writer.is_due() and not values["consecutive_skips"]:
+            watch.check_weights(step)
+            writer.save(session, step)
+    watch.check_weights(step)
     writer.save(session, step)
     if signals.received:
         logging.info("Stopped by %s; saved step %d.", signals.received, step)
     return step
-
-
-def _stuck(config, step, values):
-    return (
-        f"The gradients of {values['consecutive_skips']} steps in a row, up to step {step}, were "
-        f"not finite ({values['applied_steps']} steps applied, {values['skipped_steps']} skipped "
-        f"in all), at learning rate {values['learning_rate']:g} and loss scale "
-        f"{values['loss_scale']:g}; --max_consecutive_skips is {config.max_consecutive_skips}. The "
-        f"last checkpoint in {config.train_dir} is as it was. Try a smaller --learning_rate, "
-        "--loss_scale=dynamic, a smaller fixed --loss_scale, or --dtype=bf16."
-    )

@@ -70,6 +70,8 @@ class TrainConfig:
       warm_start: a `WarmStartConfig`.
       label_smoothing: share of the label's probability that is spread over all classes.
       moving_average_decay: decay of moving averages of the weights, or None for no averages.
+      clip_gradient_norm: largest norm of all unscaled gradients together, or None.
+      clip_gradient_value: largest absolute value in an unscaled gradient, or None.
       trainable_scopes: comma-separated scopes of the variables to train, or None for all.
       max_number_of_steps: global step at which training ends, or None for no end.
       max_consecutive_skips: steps in a row that may be skipped before the run ends.
@@ -96,6 +98,8 @@ class TrainConfig:
     warm_start: WarmStartConfig = WarmStartConfig()
     label_smoothing: float = 0.0
     moving_average_decay: float | None = None
+    clip_gradient_norm: float | None = None
+    clip_gradient_value: float | None = None
     trainable_scopes: str | None = None
     max_number_of_steps: int | None = None
     max_consecutive_skips: int = 200

@@ -5,7 +5,9 @@ import dataclasses
 
 from slim_mp import data, optimizers, warm_start
 from slim_mp.compat import tf
-from slim_mp.loss_scale_optimizer import LossScaleOptimizer
+from slim_mp.diagnosis import Replay, keep_batch
+from slim_mp.loss_scale_optimizer import LossScaleOptimizer, all_finite
+from slim_mp.random_ops import repeatable_random_ops
 from slim_mp.update_ops import repeat_updates
 
 _AUX_LOSS_WEIGHT = 0.4  # Szegedy et al., arXiv:1512.00567, and every slim recipe since.
@@ -19,8 +21,10 @@ class TrainGraph:
       train_op: runs one step.
       global_step: int64 variable, attempted steps.
       counters: dict of scalar tensors that each step fetches: the int64 counts after it, and the
-        float32 learning_rate and loss_scale it was taken with.
+        float32 loss, learning_rate and loss_scale it was taken with.
       metrics: dict of further float32 scalar tensors of the step, by their names in metrics.jsonl.
+      weights_are_finite: bool scalar tensor, of the variables of the network.
+      replay: what `diagnosis.Diagnosis` needs.
       model_variables: the network's variables, for a warm start.
       loss_scale_variables: state that a checkpoint may lack.
       input_initializer: operation that starts the input.
@@ -30,6 +34,8 @@ class TrainGraph:
     global_step: tf.Variable
     counters: dict
     metrics: dict
+    weights_are_finite: tf.Tensor
+    replay: Replay
     model_variables: list
     loss_scale_variables: list
     input_initializer: tf.Operation
@@ -105,6 +111,21 @@ def _gradients(config, optimizer, losses, variables):
     return total_loss, summed
 
 
+def _norm(gradients):
+    return tf.linalg.global_norm([gradient for gradient, _ in gradients])
+
+
+def _clipped(config, gradients):
+    """Clips unscaled gradients; the step has been judged before, by the raw ones."""
+    values = [gradient for gradient, _ in gradients]
+    if config.clip_gradient_value is not None:
+        bound = config.clip_gradient_value
+        values = [g if g is None else tf.clip_by_value(g, -bound, bound) for g in values]
+    if config.clip_gradient_norm is not None:
+        values, _ = tf.clip_by_global_norm(values, config.clip_gradient_norm)
+    return [(value, variable) for value, (_, variable) in zip(values, gradients, strict=True)]
+
+
 def _updates_of_an_applied_step(config, update_ops, averaged, global_step):
     """Makes the function that updates statistics and moving averages in a step that counts."""
 
@@ -120,7 +141,7 @@ def _updates_of_an_applied_step(config, update_ops, averaged, global_step):
 
 
 def build_graph(config, network_fn, dataset):
-    """Builds the training graph in the default graph.
+    """Builds the training graph in the default graph, which should have a seed.
 
     Args:
       config: a `TrainConfig`.
@@ -138,11 +159,14 @@ def build_graph(config, network_fn, dataset):
         global_step = tf.train.get_or_create_global_step()
         step_input = dataclasses.replace(config.input, batch_size=config.images_per_step)
         iterator = tf.data.make_initializable_iterator(data.training_batches(dataset, step_input))
-        images, labels = iterator.get_next()
+        batch = iterator.get_next()
+        last_batch, keep = keep_batch(batch)
+        step = tf.identity(global_step, name="step")
         rate = optimizers.learning_rate(
             config.learning_rate, global_step, dataset.num_examples, config.images_per_step
         )
-    losses, update_ops = _clone_losses(config, network_fn, images, labels)
+    with repeatable_random_ops(step):
+        losses, update_ops = _clone_losses(config, network_fn, *batch)
     model_variables = [v for v in tf.global_variables() if v is not global_step]
     variables = warm_start.trainable_variables(config.trainable_scopes)
     optimizer = LossScaleOptimizer(
@@ -150,26 +174,24 @@ def build_graph(config, network_fn, dataset):
     )
     loss, gradients = _gradients(config, optimizer, losses, variables)
     train_op = optimizer.apply_gradients(
-        gradients,
+        _clipped(config, gradients),
         global_step=global_step,
         if_applied=_updates_of_an_applied_step(config, update_ops, model_variables, global_step),
     )
     with tf.control_dependencies([train_op]):
-        counters = {
+        counts = {
             "applied_steps": optimizer.applied_steps.read_value(),
             "skipped_steps": optimizer.skipped_steps.read_value(),
             "consecutive_skips": optimizer.consecutive_skips.read_value(),
-            "learning_rate": rate,
-            "loss_scale": optimizer.loss_scale,
         }
+    taken_with = {"loss": loss, "learning_rate": rate, "loss_scale": optimizer.loss_scale}
     return TrainGraph(
-        train_op=train_op,
+        train_op=tf.group(train_op, keep),
         global_step=global_step,
-        counters=counters,
-        metrics={
-            "loss": loss,
-            "gradient_norm": tf.linalg.global_norm([gradient for gradient, _ in gradients]),
-        },
+        counters={**counts, **taken_with},
+        metrics={"gradient_norm": _norm(gradients)},
+        weights_are_finite=all_finite(v for v in model_variables if v.dtype.is_floating),
+        replay=Replay(loss, gradients, batch, last_batch, step, optimizer.loss_scale),
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
         input_initializer=iterator.initializer,
