@@ -7,7 +7,7 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import checkpoint_flags, evaluate, flags
+    from slim_mp import checkpoint_flags, evaluate, flag_groups, flags
     from slim_mp.program import run_program
 except ImportError as error:
     # A package is missing or does not fit; the message says which.
@@ -28,7 +28,7 @@ def main():
 
 def run():
     """Runs the console command."""
-    flags.define_evaluation_flags()
+    flag_groups.define_evaluation_flags()
     run_program(main)
 
 

@@ -7,7 +7,7 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import checkpoint_flags, flags, train
+    from slim_mp import checkpoint_flags, flag_groups, flags, train
     from slim_mp.program import run_program
 except ImportError as error:
     # A package is missing or does not fit; the message says which.
@@ -27,7 +27,7 @@ def main():
 
 def run():
     """Runs the console command."""
-    flags.define_training_flags()
+    flag_groups.define_training_flags()
     run_program(main)
 
 

@@ -10,7 +10,7 @@ import pytest
 from absl import flags as absl_flags
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import flags
+from slim_mp import flag_groups
 from slim_mp.compat import tf
 
 # The flags of research/slim's scripts, which keep their names and defaults.
@@ -87,8 +87,8 @@ EVALUATION_DEFAULTS = {
 @pytest.mark.parametrize(
     ("define", "defaults"),
     [
-        (flags.define_training_flags, TRAINING_DEFAULTS),
-        (flags.define_evaluation_flags, EVALUATION_DEFAULTS),
+        (flag_groups.define_training_flags, TRAINING_DEFAULTS),
+        (flag_groups.define_evaluation_flags, EVALUATION_DEFAULTS),
     ],
     ids=["training", "evaluation"],
 )

@@ -7,6 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARY = sorted((ROOT / "slim_mp").glob("*.py"))
+FLAG_ROOMS = ("flags.py", "flag_groups.py", "flag_checks.py", "checkpoint_flags.py", "program.py")
 SOURCES = [*LIBRARY, *sorted((ROOT / "nets").rglob("*.py")), *sorted(ROOT.glob("*.py"))]
 
 
@@ -41,7 +42,7 @@ def test_only_compat_imports_tensorflow_and_only_flags_read_flags(path):
     frameworks = {"tensorflow", "tf_slim", "tf_keras"}
     if path.name != "compat.py" and path.parent.name != "nets":
         assert {name for name in modules if name.split(".")[0] in frameworks} <= allowed
-    if path.name not in ("flags.py", "checkpoint_flags.py", "program.py"):
+    if path.name not in FLAG_ROOMS:
         assert "absl.flags" not in modules
 
 

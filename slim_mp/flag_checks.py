@@ -1,0 +1,56 @@
+"""Refuses values of flags that no config looks at, and flags of what slim_mp does not do."""
+
+from absl import flags
+
+from slim_mp.errors import UsageError
+from slim_mp.flag_groups import CLUSTER_DEFAULTS
+from slim_mp.precision import PRECISIONS
+
+FLAGS = flags.FLAGS
+
+_LOWEST = {
+    "max_number_of_steps": 1,
+    "max_num_batches": 1,
+    "max_consecutive_skips": 1,
+    "num_classes": 1,
+    "log_every_n_steps": 1,
+    "save_summaries_secs": 0,
+    "save_interval_secs": 0,
+}
+_SHARES = ("label_smoothing", "moving_average_decay")
+
+
+def _refuse_unsupported():
+    for name, unused in (("quantize_delay", -1), ("quantize", False)):
+        if name in FLAGS and FLAGS[name].value != unused:
+            raise UsageError(
+                f"--{name} needs tf.contrib.quantize, which TensorFlow 2 does not have, and is not "
+                f"supported; leave it out. --dtype chooses among {', '.join(PRECISIONS)}."
+            )
+    for name, default in CLUSTER_DEFAULTS.items():
+        if name in FLAGS and FLAGS[name].value != default:
+            raise UsageError(
+                f"--{name}={FLAGS[name].value}: training on several machines is not supported yet; "
+                "leave it out. --num_clones uses several GPUs of this machine."
+            )
+
+
+def _check_values():
+    for name, low in _LOWEST.items():
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not value >= low:
+            raise UsageError(f"--{name} is {value}; it must be at least {low}.")
+    for name in _SHARES:
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not 0 <= value < 1:
+            raise UsageError(f"--{name} is {value}; it must be at least 0 and below 1.")
+
+
+def check_flags():
+    """Looks at the flags that the program has defined.
+
+    Raises:
+      UsageError: if a flag asks for what slim_mp does not support or is out of its range.
+    """
+    _refuse_unsupported()
+    _check_values()
