@@ -1,5 +1,7 @@
 """Refuses values of flags that no config looks at, and flags of what slim_mp does not do."""
 
+import math
+
 from absl import flags
 
 from slim_mp.errors import UsageError
@@ -17,6 +19,7 @@ _LOWEST = {
     "save_summaries_secs": 0,
     "save_interval_secs": 0,
 }
+_POSITIVE = ("clip_gradient_norm", "clip_gradient_value")
 _SHARES = ("label_smoothing", "moving_average_decay")
 
 
@@ -40,6 +43,10 @@ def _check_values():
         value = FLAGS[name].value if name in FLAGS else None
         if value is not None and not value >= low:
             raise UsageError(f"--{name} is {value}; it must be at least {low}.")
+    for name in _POSITIVE:
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(f"--{name} is {value}; it must be a finite number above 0.")
     for name in _SHARES:
         value = FLAGS[name].value if name in FLAGS else None
         if value is not None and not 0 <= value < 1:

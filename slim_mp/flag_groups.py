@@ -134,6 +134,17 @@ def _define_optimizer_flags():
     flags.DEFINE_float(
         "moving_average_decay", None, "Decay of moving averages of the weights; unset, none."
     )
+    flags.DEFINE_float(
+        "clip_gradient_norm",
+        None,
+        "Largest norm of all gradients together, without the loss scale; unset, no clipping. The "
+        "norm that is logged is that before clipping.",
+    )
+    flags.DEFINE_float(
+        "clip_gradient_value",
+        None,
+        "Largest absolute value in a gradient, without the loss scale; unset, no clipping.",
+    )
     flags.DEFINE_integer("quantize_delay", -1, "Not supported; see --dtype.")
 
 

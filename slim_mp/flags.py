@@ -180,6 +180,8 @@ def train_config(network_fn, choices, clones):
         ),
         label_smoothing=FLAGS.label_smoothing,
         moving_average_decay=FLAGS.moving_average_decay,
+        clip_gradient_norm=FLAGS.clip_gradient_norm,
+        clip_gradient_value=FLAGS.clip_gradient_value,
         trainable_scopes=FLAGS.trainable_scopes,
         max_number_of_steps=FLAGS.max_number_of_steps,
         max_consecutive_skips=FLAGS.max_consecutive_skips,

@@ -92,7 +92,7 @@ def _clone_losses(config, network_fn, images, labels):
 
 
 def _gradients(config, optimizer, losses, variables):
-    """Gradients of the mean loss of the clones and the weight decay, each on its clone's device."""
+    """The mean loss of the clones with the weight decay, and what each adds to its gradients."""
     share = 1.0 / len(losses)
     losses = [loss * share for loss in losses]
     weight_decay = tf.losses.get_regularization_losses()
@@ -102,13 +102,17 @@ def _gradients(config, optimizer, losses, variables):
         with tf.device(config.clones.device_function(index)):
             gradients_of_clones.append(optimizer.compute_gradients(loss, var_list=variables))
     total_loss = tf.add_n(losses)
-    if len(losses) == 1:
-        return total_loss, gradients_of_clones[0]
+    return total_loss, gradients_of_clones
+
+
+def _summed(gradients_of_clones):
+    if len(gradients_of_clones) == 1:
+        return gradients_of_clones[0]
     summed = []
     for pairs in zip(*gradients_of_clones, strict=True):
         gradients = [gradient for gradient, _ in pairs if gradient is not None]
         summed.append((tf.add_n(gradients) if gradients else None, pairs[0][1]))
-    return total_loss, summed
+    return summed
 
 
 def _norm(gradients):
@@ -172,7 +176,8 @@ def build_graph(config, network_fn, dataset):
     optimizer = LossScaleOptimizer(
         optimizers.make_optimizer(config.optimizer, rate), config.loss_scale.make_manager()
     )
-    loss, gradients = _gradients(config, optimizer, losses, variables)
+    loss, gradients_of_clones = _gradients(config, optimizer, losses, variables)
+    gradients = _summed(gradients_of_clones)
     train_op = optimizer.apply_gradients(
         _clipped(config, gradients),
         global_step=global_step,
@@ -191,7 +196,9 @@ def build_graph(config, network_fn, dataset):
         counters={**counts, **taken_with},
         metrics={"gradient_norm": _norm(gradients)},
         weights_are_finite=all_finite(v for v in model_variables if v.dtype.is_floating),
-        replay=Replay(loss, gradients, batch, last_batch, step, optimizer.loss_scale),
+        replay=Replay(
+            loss, gradients_of_clones, batch, last_batch, global_step, optimizer.loss_scale
+        ),
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
         input_initializer=iterator.initializer,

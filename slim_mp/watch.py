@@ -53,7 +53,7 @@ class Watch:
                 "Step %d is skipped: its loss is %s. %s",
                 step,
                 values["loss"],
-                self._diagnosis(step, values).describe(),
+                self._find(step, values).text,
             )
 
     def check_weights(self, step):
@@ -69,29 +69,30 @@ class Watch:
                 "as it was. Go on from it with a smaller --learning_rate or --clip_gradient_norm."
             )
 
-    def _diagnosis(self, step, values):
-        return Diagnosis(self._graph.replay, self._session, step - 1, values["loss_scale"])
+    def _find(self, step, values):
+        return Diagnosis(self._graph.replay, self._session, step, values["loss_scale"]).find()
 
     def _stuck(self, step, values):
+        finding = self._find(step, values)
         history = ", ".join(f"{scale:g} from step {number}" for number, scale in self._scales)
         return (
             f"The gradients of {values['consecutive_skips']} steps in a row, up to step {step}, "
             f"were not finite ({values['applied_steps']} steps applied, {values['skipped_steps']} "
             f"skipped in all); --max_consecutive_skips is {self._config.max_consecutive_skips}. "
-            f"{self._diagnosis(step, values).describe()} Loss {values['loss']:g}, learning rate "
+            f"{finding.text} Loss {values['loss']:g}, learning rate "
             f"{values['learning_rate']:g} and loss scale {values['loss_scale']:g}; the scale was "
             f"{history}. The last checkpoint in {self._config.train_dir} is as it was. "
-            f"{_advice(values)}"
+            f"{_advice(finding, values)}"
         )
 
 
-def _advice(values):
-    if math.isfinite(values["loss"]):
+def _advice(finding, values):
+    if math.isfinite(values["loss"]) and not finding.in_forward_pass:
         return (
             "The loss is finite, so the gradients overflow on their way: try --loss_scale=dynamic, "
             "a smaller --loss_scale or --min_loss_scale, or --dtype=bf16."
         )
     return (
-        "The loss itself is not finite, which no loss scale can cure: try a smaller "
+        "The forward pass is not finite, which no loss scale can cure: try a smaller "
         "--learning_rate, --clip_gradient_norm, --dtype=bf16 or fp32, or look at the input."
     )
