@@ -16,6 +16,7 @@ _LOWEST = {
     "max_consecutive_skips": 1,
     "num_classes": 1,
     "log_every_n_steps": 1,
+    "gradient_report_every_n_steps": 0,
     "save_summaries_secs": 0,
     "save_interval_secs": 0,
 }

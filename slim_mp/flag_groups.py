@@ -99,7 +99,8 @@ def _define_loss_scale_flags():
     flags.DEFINE_string(
         "loss_scale",
         None,
-        "A positive number, or 'dynamic'. By default "
+        "A positive number; 'dynamic'; or 'auto', which is dynamic from the scale that the first "
+        "batches need. By default "
         + ", ".join(f"{row.default_loss_scale:g} for {name}" for name, row in PRECISIONS.items())
         + ".",
     )
@@ -182,6 +183,12 @@ def _define_run_flags():
     flags.DEFINE_boolean("clone_on_cpu", False, "Compute on the CPU even if there are GPUs.")
     flags.DEFINE_integer("num_readers", 4, "Record files that are read in parallel.")
     flags.DEFINE_integer("log_every_n_steps", 10, "Steps between two log lines.")
+    flags.DEFINE_integer(
+        "gradient_report_every_n_steps",
+        0,
+        "Steps between two reports of the share of the gradient that is zero in half, by layer; 0 "
+        "for none.",
+    )
     flags.DEFINE_float("save_summaries_secs", 600, "Seconds between entries of the event file.")
     flags.DEFINE_float("save_interval_secs", 600, "Seconds between checkpoints.")
     flags.DEFINE_integer("batch_size", 32, "Images in the batch of one clone.")

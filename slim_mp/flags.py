@@ -19,7 +19,7 @@ from slim_mp.train_config import LossScaleConfig, TrainConfig, WarmStartConfig
 
 FLAGS = flags.FLAGS
 
-_DYNAMIC = "dynamic"
+_DYNAMIC, _AUTO = "dynamic", "auto"
 # Flags of the rule of a dynamic loss scale, and the fields of LossScaleConfig that they set.
 _DYNAMIC_RULE = {
     "init_loss_scale": "init",
@@ -121,16 +121,17 @@ def loss_scale_config():
     """Returns the LossScaleConfig of the flags.
 
     Raises:
-      UsageError: if --loss_scale is neither a positive number nor `dynamic`, or a flag of the
-        dynamic rule is given with a fixed scale.
+      UsageError: if --loss_scale is neither a positive number nor `dynamic` or `auto`, or a flag
+        of the dynamic rule is given with a fixed scale.
     """
-    if FLAGS.loss_scale == _DYNAMIC:
+    if FLAGS.loss_scale in (_DYNAMIC, _AUTO):
         return LossScaleConfig(
-            **{field: FLAGS[name].value for name, field in _DYNAMIC_RULE.items()}
+            auto=FLAGS.loss_scale == _AUTO,
+            **{field: FLAGS[name].value for name, field in _DYNAMIC_RULE.items()},
         )
     idle = [f"--{name}" for name in _DYNAMIC_RULE if _was_given(name)]
     if idle:
-        raise UsageError(f"{', '.join(idle)} needs --loss_scale=dynamic.")
+        raise UsageError(f"{', '.join(idle)} needs --loss_scale={_DYNAMIC} or {_AUTO}.")
     if FLAGS.loss_scale is None:
         return LossScaleConfig(fixed=get_precision(FLAGS.dtype).default_loss_scale)
     try:
@@ -140,8 +141,8 @@ def loss_scale_config():
     # The scale and its reciprocal are float32.
     if not 2.0**-126 <= scale <= 2.0**126:
         raise UsageError(
-            f"--loss_scale={FLAGS.loss_scale}: give a positive number from 2**-126 to 2**126, or "
-            f"'{_DYNAMIC}'."
+            f"--loss_scale={FLAGS.loss_scale}: give a positive number from 2**-126 to 2**126, "
+            f"'{_DYNAMIC}' or '{_AUTO}'."
         )
     return LossScaleConfig(fixed=scale)
 
@@ -186,6 +187,7 @@ def train_config(network_fn, choices, clones):
         max_number_of_steps=FLAGS.max_number_of_steps,
         max_consecutive_skips=FLAGS.max_consecutive_skips,
         log_every_n_steps=FLAGS.log_every_n_steps,
+        gradient_report_every_n_steps=FLAGS.gradient_report_every_n_steps,
         save_summaries_secs=FLAGS.save_summaries_secs,
         save_interval_secs=FLAGS.save_interval_secs,
         seed=FLAGS.seed,

@@ -188,10 +188,16 @@ class Reporter:
             stack.enter_context(bar)
             yield cls(config, start_step, metrics_file, events, bar)
 
+    def wants_gradients(self, step):
+        """Whether the report of a step has the shares of the gradient that are zero in half."""
+        every = self._config.gradient_report_every_n_steps
+        return bool(every) and step % every == 0
+
     def wants(self, step):
         """Whether a step is reported, and its metrics are needed: the first, the last, every n."""
         return (
-            step == self._start_step + 1
+            self.wants_gradients(step)
+            or step == self._start_step + 1
             or step == self._config.max_number_of_steps
             or step % self._config.log_every_n_steps == 0
         )
@@ -218,6 +224,8 @@ class Reporter:
             "skipped_steps": int(values["skipped_steps"]),
             "gradient_norm": float(values["gradient_norm"]),
         }
+        if "zero_in_half" in values:
+            row["zero_in_half"] = {name: float(v) for name, v in values["zero_in_half"].items()}
         self._reported_step, self._reported_at = step, now
         self._write_metrics(row)
         self._write_events(row, now)
@@ -234,13 +242,16 @@ class Reporter:
             )
 
     def _write_events(self, row, now):
-        if now < self._events_due and row["step"] != self._config.max_number_of_steps:
+        shares = row.get("zero_in_half", {})
+        is_last = row["step"] == self._config.max_number_of_steps
+        if now < self._events_due and not is_last and not shares:
             return
         self._events_due = now + self._config.save_summaries_secs
+        scalars = {key: value for key, value in row.items() if key not in ("step", "zero_in_half")}
+        scalars.update({f"zero_in_half/{name}": share for name, share in shares.items()})
         summary = tf.Summary()
-        for key, value in row.items():
-            if key != "step":
-                summary.value.add(tag=key, simple_value=value)
+        for key, value in scalars.items():
+            summary.value.add(tag=key, simple_value=value)
         self._events.add_summary(summary, row["step"])
         self._events.flush()
 

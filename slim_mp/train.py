@@ -5,7 +5,7 @@ import random
 
 from absl import logging
 
-from slim_mp import distribution, optimizers, trained_with, warm_start
+from slim_mp import auto_scale, distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
 from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
@@ -77,13 +77,11 @@ def _log_start(config, dataset, start_step):
     steps = optimizers.decay_steps(
         config.learning_rate, dataset.num_examples, config.images_per_step
     )
-    scale = config.loss_scale
     logging.info("%s.", config.clones.describe())
     logging.info(
-        "Compute dtype %s, %s loss scale %g; variables, losses and updates float32.",
+        "Compute dtype %s, %s; variables, losses and updates float32.",
         config.precision.compute_dtype.name,
-        "dynamic" if scale.fixed is None else "fixed",
-        scale.init if scale.fixed is None else scale.fixed,
+        config.loss_scale.describe(),
     )
     logging.info(
         "%d images of %d classes (%s, split %s); %d images a step; %s learning rate from %g, %d "
@@ -174,6 +172,8 @@ def train(config, network_fn, dataset):
             session.run(initializer)
             restore(session)
             try:
+                if config.loss_scale.auto and not auto_scale.is_saved(resume_from):
+                    auto_scale.set_scale(config, graph, session)
                 step = _run_steps(config, graph, session, start_step, signals, writer, reporter)
             except INPUT_ERRORS as error:
                 explain_input_error(error, dataset, config.input)
@@ -188,6 +188,8 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
         fetches = {"train_op": graph.train_op, **graph.counters}
         if reporter.wants(step + 1):
             fetches.update(graph.metrics)
+        if reporter.wants_gradients(step + 1):
+            fetches["zero_in_half"] = graph.meter.zero_in_half
         values = session.run(fetches)
         step += 1
         reporter.report(step, values)

@@ -13,18 +13,27 @@ class LossScaleConfig:
 
     Attributes:
       fixed: the scale, or None for a dynamic one; the other fields are for that.
-      init: scale of the first step.
+      auto: whether a new run measures its first batches to choose the scale of the first step.
+      init: scale of the first step otherwise.
       incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio, decr_ratio, minimum: as in
         `ExponentialUpdateLossScaleManager`.
     """
 
     fixed: float | None = None
+    auto: bool = False
     init: float = 2.0**15
     incr_every_n_steps: int = 2000
     decr_every_n_nan_or_inf: int = 2
     incr_ratio: float = 2.0
     decr_ratio: float = 0.8
     minimum: float = 1.0
+
+    def describe(self):
+        """Says in a few words how the loss is scaled."""
+        if self.fixed is not None:
+            return f"fixed loss scale {self.fixed:g}"
+        start = "what the first batches need" if self.auto else f"{self.init:g}"
+        return f"dynamic loss scale from {start}"
 
     def make_manager(self):
         """Makes the loss-scale manager, in the current graph."""
@@ -76,6 +85,8 @@ class TrainConfig:
       max_number_of_steps: global step at which training ends, or None for no end.
       max_consecutive_skips: steps in a row that may be skipped before the run ends.
       log_every_n_steps: steps between two log lines.
+      gradient_report_every_n_steps: steps between two reports of the share of the gradient that is
+        zero in half, by layer, or 0 for none.
       save_summaries_secs: seconds between two entries in the event file.
       save_interval_secs: seconds between two checkpoints.
       seed: seed of initialisation, input order, augmentation and dropout, or None.
@@ -104,6 +115,7 @@ class TrainConfig:
     max_number_of_steps: int | None = None
     max_consecutive_skips: int = 200
     log_every_n_steps: int = 10
+    gradient_report_every_n_steps: int = 0
     save_summaries_secs: float = 600.0
     save_interval_secs: float = 600.0
     seed: int | None = None

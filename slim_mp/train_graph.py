@@ -6,6 +6,7 @@ import dataclasses
 from slim_mp import data, optimizers, warm_start
 from slim_mp.compat import tf
 from slim_mp.diagnosis import Replay, keep_batch
+from slim_mp.exponents import Meter, layers_of, logits_of
 from slim_mp.loss_scale_optimizer import LossScaleOptimizer, all_finite
 from slim_mp.random_ops import repeatable_random_ops
 from slim_mp.update_ops import repeat_updates
@@ -25,6 +26,7 @@ class TrainGraph:
       metrics: dict of further float32 scalar tensors of the step, by their names in metrics.jsonl.
       weights_are_finite: bool scalar tensor, of the variables of the network.
       replay: what `diagnosis.Diagnosis` needs.
+      meter: an `exponents.Meter` of the first clone, or None where the config asks for none.
       model_variables: the network's variables, for a warm start.
       loss_scale_variables: state that a checkpoint may lack.
       input_initializer: operation that starts the input.
@@ -36,6 +38,7 @@ class TrainGraph:
     metrics: dict
     weights_are_finite: tf.Tensor
     replay: Replay
+    meter: Meter | None
     model_variables: list
     loss_scale_variables: list
     input_initializer: tf.Operation
@@ -68,7 +71,7 @@ def classification_loss(labels, logits, end_points, label_smoothing=0.0):
 
 
 def _clone_losses(config, network_fn, images, labels):
-    """Builds the clones; returns the loss of each, and the update ops of the first.
+    """Builds the clones; returns the loss of each, and the logits and update ops of the first.
 
     As in slim, the statistics of batch norm are those of the first clone.
     """
@@ -87,8 +90,9 @@ def _clone_losses(config, network_fn, images, labels):
                 classification_loss(clone_labels, logits, end_points, config.label_smoothing)
             )
         if index == 0:
+            first_logits = logits_of(logits, end_points)
             update_ops = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-    return losses, update_ops
+    return losses, first_logits, update_ops
 
 
 def _gradients(config, optimizer, losses, variables):
@@ -113,6 +117,14 @@ def _summed(gradients_of_clones):
         gradients = [gradient for gradient, _ in pairs if gradient is not None]
         summed.append((tf.add_n(gradients) if gradients else None, pairs[0][1]))
     return summed
+
+
+def _meter(config, losses, logits, loss_scale):
+    if not (config.gradient_report_every_n_steps or config.loss_scale.auto):
+        return None
+    with tf.device(config.clones.device_function(0)):
+        layers = layers_of(logits, config.precision.compute_dtype)
+        return Meter(layers, losses[0] * (loss_scale / len(losses)))
 
 
 def _norm(gradients):
@@ -170,7 +182,7 @@ def build_graph(config, network_fn, dataset):
             config.learning_rate, global_step, dataset.num_examples, config.images_per_step
         )
     with repeatable_random_ops(step):
-        losses, update_ops = _clone_losses(config, network_fn, *batch)
+        losses, logits, update_ops = _clone_losses(config, network_fn, *batch)
     model_variables = [v for v in tf.global_variables() if v is not global_step]
     variables = warm_start.trainable_variables(config.trainable_scopes)
     optimizer = LossScaleOptimizer(
@@ -199,6 +211,7 @@ def build_graph(config, network_fn, dataset):
         replay=Replay(
             loss, gradients_of_clones, batch, last_batch, global_step, optimizer.loss_scale
         ),
+        meter=_meter(config, losses, logits, optimizer.loss_scale),
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
         input_initializer=iterator.initializer,
