@@ -161,7 +161,9 @@ class LossScaleOptimizer(tf.train.Optimizer):
         self._raw_gradients.update(_references(gradients))
         return pairs
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None, if_applied=None):
+    def apply_gradients(
+        self, grads_and_vars, global_step=None, name=None, if_applied=None, finite=()
+    ):
         """Applies gradients if those of the step are all finite.
 
         Args:
@@ -171,6 +173,8 @@ class LossScaleOptimizer(tf.train.Optimizer):
           if_applied: function without arguments that makes further operations of a step that
             counts, such as updates of moving averages, and returns them in a list; they run after
             the weights have changed, and not at all when the step is skipped.
+          finite: further floating-point tensors that must be finite for the step to count, such
+            as new statistics of frozen layers, which no gradient passes through.
 
         Returns:
           The train op.
@@ -181,7 +185,7 @@ class LossScaleOptimizer(tf.train.Optimizer):
         pairs = [
             (_in_dtype_of(variable, gradient), variable) for gradient, variable in grads_and_vars
         ]
-        finite = self._take_check([gradient for gradient, _ in grads_and_vars])
+        is_finite = self._take_check([gradient for gradient, _ in grads_and_vars], finite)
 
         scope = tf.get_default_graph().get_name_scope()
 
@@ -193,20 +197,24 @@ class LossScaleOptimizer(tf.train.Optimizer):
                 return tf.group(applied, *(if_applied() if if_applied else ()))
 
         with tf.name_scope(name, "apply_if_finite"):
-            applied = tf.cond(finite, apply, tf.no_op)
+            applied = tf.cond(is_finite, apply, tf.no_op)
             with tf.control_dependencies([applied, self.loss_scale]):
-                done = tf.group(self._manager.update_loss_scale(finite), *self._count(finite))
+                done = tf.group(self._manager.update_loss_scale(is_finite), *self._count(is_finite))
         with tf.control_dependencies([done]):
             if global_step is None:
                 return tf.no_op(name=name)
             return tf.assign_add(global_step, 1, name=name).op
 
-    def _take_check(self, gradients):
+    def _take_check(self, gradients, others):
         """The finite check of a step: what `compute_gradients` saw, and whatever it did not."""
         checks, self._raw_checks = self._raw_checks, []
         seen, self._raw_gradients = self._raw_gradients, set()
         if not seen.issuperset(_references(gradients)):
             checks.append(all_finite(gradients))
+        if others:
+            # They are small and many: one kernel looks at all of them.
+            flat = [tf.reshape(tf.cast(tensor, tf.float32), [-1]) for tensor in others]
+            checks.append(all_finite([tf.concat(flat, 0)]))
         return tf.reduce_all(checks)
 
     def _count(self, finite):

@@ -197,9 +197,9 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
         # The weights stand still while steps are skipped: saving them again and again would drive
         # out the checkpoints from before the trouble.
         if writer.is_due() and not values["consecutive_skips"]:
-            watch.check_weights(step)
+            watch.check_state(step)
             writer.save(session, step)
-    watch.check_weights(step)
+    watch.check_state(step)
     writer.save(session, step)
     if signals.received:
         logging.info("Stopped by %s; saved step %d.", signals.received, step)

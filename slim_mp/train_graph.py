@@ -9,7 +9,7 @@ from slim_mp.diagnosis import Replay, keep_batch
 from slim_mp.exponents import Meter, layers_of, logits_of
 from slim_mp.loss_scale_optimizer import LossScaleOptimizer, all_finite
 from slim_mp.random_ops import repeatable_random_ops
-from slim_mp.update_ops import repeat_updates
+from slim_mp.update_ops import assigned_values, repeat_updates
 
 _AUX_LOSS_WEIGHT = 0.4  # Szegedy et al., arXiv:1512.00567, and every slim recipe since.
 
@@ -24,7 +24,8 @@ class TrainGraph:
       counters: dict of scalar tensors that each step fetches: the int64 counts after it, and the
         float32 loss, learning_rate and loss_scale it was taken with.
       metrics: dict of further float32 scalar tensors of the step, by their names in metrics.jsonl.
-      weights_are_finite: bool scalar tensor, of the variables of the network.
+      state: the floating-point variables: weights, statistics, slots and moving averages.
+      state_is_finite: bool scalar tensor.
       replay: what `diagnosis.Diagnosis` needs.
       meter: an `exponents.Meter` of the first clone, or None where the config asks for none.
       model_variables: the network's variables, for a warm start.
@@ -36,7 +37,8 @@ class TrainGraph:
     global_step: tf.Variable
     counters: dict
     metrics: dict
-    weights_are_finite: tf.Tensor
+    state: list
+    state_is_finite: tf.Tensor
     replay: Replay
     meter: Meter | None
     model_variables: list
@@ -194,6 +196,7 @@ def build_graph(config, network_fn, dataset):
         _clipped(config, gradients),
         global_step=global_step,
         if_applied=_updates_of_an_applied_step(config, update_ops, model_variables, global_step),
+        finite=assigned_values(update_ops),
     )
     with tf.control_dependencies([train_op]):
         counts = {
@@ -201,13 +204,15 @@ def build_graph(config, network_fn, dataset):
             "skipped_steps": optimizer.skipped_steps.read_value(),
             "consecutive_skips": optimizer.consecutive_skips.read_value(),
         }
+    state = [v for v in tf.global_variables() if v.dtype.is_floating]
     taken_with = {"loss": loss, "learning_rate": rate, "loss_scale": optimizer.loss_scale}
     return TrainGraph(
         train_op=tf.group(train_op, keep),
         global_step=global_step,
         counters={**counts, **taken_with},
         metrics={"gradient_norm": _norm(gradients)},
-        weights_are_finite=all_finite(v for v in model_variables if v.dtype.is_floating),
+        state=state,
+        state_is_finite=all_finite(state),
         replay=Replay(
             loss, gradients_of_clones, batch, last_batch, global_step, optimizer.loss_scale
         ),

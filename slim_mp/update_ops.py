@@ -22,6 +22,19 @@ def _again(operation):
     return _ASSIGNMENTS[operation.type](**{key: variable}, value=value)
 
 
+def assigned_values(update_ops):
+    """Finds what updates would write, or add, that can be told before they are run.
+
+    Args:
+      update_ops: as for `repeat_updates`.
+
+    Returns:
+      A list of tensors; updates that are no plain assignment have none in it.
+    """
+    operations = [getattr(update, "op", update) for update in update_ops]
+    return [op.inputs[1] for op in operations if op.type in _ASSIGNMENTS]
+
+
 def repeat_updates(update_ops):
     """Makes assignments anew, under the control flow and dependencies of the caller.
 

@@ -3,10 +3,12 @@
 import collections
 import math
 
+import numpy as np
 from absl import logging
 
 from slim_mp.diagnosis import Diagnosis
 from slim_mp.errors import NumericsError
+from slim_mp.scopes import few
 
 _SCALES_REMEMBERED = 12
 # A diagnosis fetches every output of the forward pass.
@@ -56,18 +58,25 @@ class Watch:
                 self._find(step, values).text,
             )
 
-    def check_weights(self, step):
+    def check_state(self, step):
         """Makes sure that what is about to be saved can be trained on.
 
         Raises:
-          NumericsError: if a variable of the network is not finite.
+          NumericsError: if a weight, a statistic, a slot or a moving average is not finite.
         """
-        if not self._session.run(self._graph.weights_are_finite):
-            raise NumericsError(
-                f"Variables of the network are not finite after step {step}, though all gradients "
-                f"were: they are not saved, and the last checkpoint in {self._config.train_dir} is "
-                "as it was. Go on from it with a smaller --learning_rate or --clip_gradient_norm."
-            )
+        if self._session.run(self._graph.state_is_finite):
+            return
+        bad = [
+            variable.op.name
+            for variable in self._graph.state
+            if not np.isfinite(self._session.run(variable)).all()
+        ]
+        raise NumericsError(
+            f"{len(bad)} of {len(self._graph.state)} variables are not finite after step {step}, "
+            f"though all gradients were: {few(bad)}. They are not saved, and the last checkpoint "
+            f"in {self._config.train_dir} is as it was. Go on from it with a smaller "
+            "--learning_rate, or with --clip_gradient_norm."
+        )
 
     def _find(self, step, values):
         return Diagnosis(self._graph.replay, self._session, step, values["loss_scale"]).find()
@@ -76,7 +85,7 @@ class Watch:
         finding = self._find(step, values)
         history = ", ".join(f"{scale:g} from step {number}" for number, scale in self._scales)
         return (
-            f"The gradients of {values['consecutive_skips']} steps in a row, up to step {step}, "
+            f"{values['consecutive_skips']} steps in a row, up to step {step}, "
             f"were not finite ({values['applied_steps']} steps applied, {values['skipped_steps']} "
             f"skipped in all); --max_consecutive_skips is {self._config.max_consecutive_skips}. "
             f"{finding.text} Loss {values['loss']:g}, learning rate "
