@@ -118,7 +118,7 @@ def _given(is_training):
 
 def _known_checkpoint(is_training):
     """What is known of the checkpoint that a program begins with, if any, and what for."""
-    if is_training and FLAGS.resume != "never":
+    if is_training and "train_dir" in FLAGS and FLAGS.resume != "never":
         latest = latest_checkpoint(FLAGS.train_dir)
         if latest:
             return checkpoint_defaults.know(latest), RESUME

@@ -52,7 +52,8 @@ def _define_network_flags():
     )
 
 
-def _define_dataset_flags(split):
+def define_dataset_flags(split):
+    """Defines the flags of the input, with the split that is read by default."""
     flags.DEFINE_string(
         "dataset_name",
         "imagenet",
@@ -233,7 +234,7 @@ def _define_warm_start_flags():
 def define_training_flags():
     """Defines the flags of train_image_classifier."""
     _define_network_flags()
-    _define_dataset_flags(split="train")
+    define_dataset_flags(split="train")
     _define_loss_scale_flags()
     _define_optimizer_flags()
     _define_learning_rate_flags()
@@ -245,7 +246,7 @@ def define_training_flags():
 def define_evaluation_flags():
     """Defines the flags of eval_image_classifier."""
     _define_network_flags()
-    _define_dataset_flags(split="test")
+    define_dataset_flags(split="test")
     flags.DEFINE_integer("batch_size", 100, "Images in a batch; the metrics do not depend on it.")
     flags.DEFINE_integer("max_num_batches", None, "Batches to evaluate; by default all.")
     flags.DEFINE_string("master", "", "For several machines, which slim_mp does not do yet.")

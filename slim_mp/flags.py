@@ -61,6 +61,24 @@ def open_dataset(bundled_split):
     )
 
 
+def network_classes(dataset, choices):
+    """Returns the number of classes of a network, without those that the labels offset drops.
+
+    Args:
+      dataset: the `Dataset`.
+      choices: of `checkpoint_flags.follow_checkpoint`.
+
+    Raises:
+      UsageError: if --labels_offset leaves no class.
+    """
+    if not 0 <= FLAGS.labels_offset < dataset.num_classes:
+        raise UsageError(
+            f"--labels_offset is {FLAGS.labels_offset}; with the {dataset.num_classes} classes of "
+            f"{dataset.name} it must be 0 to {dataset.num_classes - 1}."
+        )
+    return dataset.num_classes - choices.labels_offset
+
+
 def network_arguments(dataset, choices, clones, is_training):
     """Returns what nets_factory.get_network_fn takes, as a dict, from the flags.
 
@@ -73,14 +91,9 @@ def network_arguments(dataset, choices, clones, is_training):
     Raises:
       UsageError: if --labels_offset leaves no class.
     """
-    if not 0 <= FLAGS.labels_offset < dataset.num_classes:
-        raise UsageError(
-            f"--labels_offset is {FLAGS.labels_offset}; with the {dataset.num_classes} classes of "
-            f"{dataset.name} it must be 0 to {dataset.num_classes - 1}."
-        )
     arguments = {
         "name": choices.model_name,
-        "num_classes": dataset.num_classes - choices.labels_offset,
+        "num_classes": network_classes(dataset, choices),
         "is_training": is_training,
         "precision": get_precision(FLAGS.dtype),
         "float32_kernels": clones.on_cpu and not FLAGS.cpu_half_kernels,
@@ -103,7 +116,16 @@ def local_clones():
     return distribution.local_clones()
 
 
-def _input_config(network_fn, choices):
+def input_config(network_fn, choices):
+    """Returns the InputConfig of the flags.
+
+    Args:
+      network_fn: what nets_factory.get_network_fn made.
+      choices: of `checkpoint_flags.follow_checkpoint`.
+
+    Raises:
+      UsageError: if a value is out of its range.
+    """
     size = choices.image_size
     return data.InputConfig(
         preprocessing=choices.preprocessing or network_fn.preprocessing,
@@ -161,7 +183,7 @@ def train_config(network_fn, choices, clones):
     return TrainConfig(
         train_dir=FLAGS.train_dir,
         precision=get_precision(FLAGS.dtype),
-        input=_input_config(network_fn, choices),
+        input=input_config(network_fn, choices),
         clones=clones,
         loss_scale=loss_scale_config(),
         optimizer=optimizers.OptimizerConfig(
@@ -210,7 +232,7 @@ def eval_config(network_fn, choices, clones):
     return EvalConfig(
         checkpoint_path=choices.checkpoint,
         eval_dir=FLAGS.eval_dir,
-        input=_input_config(network_fn, choices),
+        input=input_config(network_fn, choices),
         clones=clones,
         max_num_batches=FLAGS.max_num_batches,
         use_moving_averages=FLAGS.moving_average_decay != 0,

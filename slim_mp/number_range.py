@@ -115,6 +115,11 @@ class Exponents:
         return Exponents(counts, self.largest * 2.0**exponent)
 
 
+def number(value):
+    """Writes a positive number for people: "5,051", "39.5", "0.00213"."""
+    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
+
+
 def total(exponents):
     """Adds up some `Exponents`."""
     return sum(exponents, Exponents())

@@ -38,22 +38,21 @@ def to_json(numbers, indent=None):
     return json.dumps(plain, indent=indent, allow_nan=False)
 
 
-def write_whole(path, text):
+def write_whole(path, content):
     """Replaces a file so that a reader finds the old text or the new, never a part.
 
     Args:
       path: the file; of a link, what it points to is replaced.
-      text: str.
+      content: str, or bytes.
 
     Raises:
       OSError: if it cannot be written; the old file is then as it was.
     """
     path = os.path.realpath(path)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=os.path.dirname(path), delete=False
-    ) as file:
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
         try:
-            file.write(text)
+            file.write(content)
             file.flush()
             os.chmod(file.name, 0o644)
             os.replace(file.name, path)

@@ -8,7 +8,11 @@ from absl import app, flags, logging
 from slim_mp.compat import start_graph_mode
 from slim_mp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
 
-_MODULES_WITH_FLAGS = ("slim_mp.flag_groups", "slim_mp.checkpoint_flags")
+_MODULES_WITH_FLAGS = (
+    "slim_mp.flag_groups",
+    "slim_mp.checkpoint_flags",
+    "slim_mp.report_flags",
+)
 
 
 def _fail(error, exit_code):

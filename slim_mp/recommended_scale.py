@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from slim_mp.number_range import total
+from slim_mp.number_range import number, total
 
 # Batches to come may have larger gradients than those that were measured.
 HEADROOM = 8
@@ -67,12 +67,12 @@ def choose_scale(gradients, number_range):
     bounded = int(np.clip(exponent, SMALLEST_EXPONENT, LARGEST_EXPONENT))
     scaled = largest * 2.0**bounded
     reason = (
-        f"the largest gradient, {largest:.3g} in {layer}, becomes {scaled:.3g}: a factor of "
-        f"{number_range.largest / scaled:.3g} below {number_range.largest:g}, the largest value of "
-        f"{number_range.name}"
+        f"the largest gradient, {number(largest)} in {layer}, becomes {number(scaled)}, "
+        f"{number(number_range.largest / scaled)} times below {number_range.largest:g}, the "
+        f"largest value of {number_range.name}"
     )
     if bounded == exponent:
-        reason += f", and twice the scale would leave less than {HEADROOM}"
+        reason += f"; twice the scale would leave later batches less than a factor of {HEADROOM}"
     else:
         reason += f"; scales beyond 2^{bounded} are not chosen"
     return Choice(bounded, reason, layer, largest)

@@ -32,8 +32,7 @@ class LossScaleConfig:
         """Says in a few words how the loss is scaled."""
         if self.fixed is not None:
             return f"fixed loss scale {self.fixed:g}"
-        start = "what the first batches need" if self.auto else f"{self.init:g}"
-        return f"dynamic loss scale from {start}"
+        return f"dynamic loss scale{' from measurement' if self.auto else f' {self.init:g}'}"
 
     def make_manager(self):
         """Makes the loss-scale manager, in the current graph."""
