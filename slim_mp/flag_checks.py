@@ -7,6 +7,7 @@ from absl import flags
 from slim_mp.errors import UsageError
 from slim_mp.flag_groups import CLUSTER_DEFAULTS
 from slim_mp.precision import PRECISIONS
+from slim_mp.scopes import split_scopes
 
 FLAGS = flags.FLAGS
 
@@ -21,7 +22,7 @@ _LOWEST = {
     "save_interval_secs": 0,
 }
 _POSITIVE = ("clip_gradient_norm", "clip_gradient_value")
-_SHARES = ("label_smoothing", "moving_average_decay")
+_SHARES = ("label_smoothing", "moving_average_decay", "batch_norm_decay")
 
 
 def _refuse_unsupported():
@@ -54,6 +55,18 @@ def _check_values():
             raise UsageError(f"--{name} is {value}; it must be at least 0 and below 1.")
 
 
+def _check_combinations():
+    if (
+        "freeze_batch_norm" in FLAGS
+        and FLAGS.freeze_batch_norm
+        and not split_scopes(FLAGS.trainable_scopes)
+    ):
+        raise UsageError(
+            "--freeze_batch_norm is about the batch norm outside --trainable_scopes: give that "
+            "flag the scopes to train, or leave both out."
+        )
+
+
 def check_flags():
     """Looks at the flags that the program has defined.
 
@@ -62,3 +75,4 @@ def check_flags():
     """
     _refuse_unsupported()
     _check_values()
+    _check_combinations()

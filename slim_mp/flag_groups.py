@@ -147,6 +147,11 @@ def _define_optimizer_flags():
         None,
         "Largest absolute value in a gradient, without the loss scale; unset, no clipping.",
     )
+    flags.DEFINE_float(
+        "batch_norm_decay",
+        None,
+        "Decay of the moving statistics of batch norm; unset, the network's own.",
+    )
     flags.DEFINE_integer("quantize_delay", -1, "Not supported; see --dtype.")
 
 
@@ -225,6 +230,12 @@ def _define_warm_start_flags():
     )
     flags.DEFINE_string(
         "trainable_scopes", None, "Comma-separated scopes to train; by default all variables."
+    )
+    flags.DEFINE_boolean(
+        "freeze_batch_norm",
+        False,
+        "Keep the statistics of batch norm outside --trainable_scopes as they are, and compute "
+        "with them there.",
     )
     flags.DEFINE_boolean(
         "ignore_missing_vars", False, "Initialise variables that the checkpoint lacks."

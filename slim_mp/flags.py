@@ -206,6 +206,8 @@ def train_config(network_fn, choices, clones):
         clip_gradient_norm=FLAGS.clip_gradient_norm,
         clip_gradient_value=FLAGS.clip_gradient_value,
         trainable_scopes=FLAGS.trainable_scopes,
+        freeze_batch_norm=FLAGS.freeze_batch_norm,
+        batch_norm_decay=FLAGS.batch_norm_decay,
         max_number_of_steps=FLAGS.max_number_of_steps,
         max_consecutive_skips=FLAGS.max_consecutive_skips,
         log_every_n_steps=FLAGS.log_every_n_steps,

@@ -45,7 +45,7 @@ def match_scopes(names, scopes, flag=None):
     names = list(dict.fromkeys(names))
     hit = set()
     for scope in split_scopes(scopes):
-        found = [name for name in names if _lies_under(name, scope)]
+        found = [name for name in names if lies_under(name, scope)]
         if not found:
             raise UsageError(_nothing_matches(scope, names, flag))
         logging.info("Scope %s: %d variables.", scope, len(found))
@@ -90,7 +90,7 @@ def scopes_to_exclude(bad, names):
     bad_counts = collections.Counter(scope for name in bad for scope in _scopes_of(name))
     only_bad = {scope for scope, count in bad_counts.items() if count == counts[scope]}
     found = list(dict.fromkeys(_scope_to_exclude(name, only_bad) for name in bad))
-    return [s for s in found if not any(s != other and _lies_under(s, other) for other in found)]
+    return [s for s in found if not any(s != other and lies_under(s, other) for other in found)]
 
 
 def top_scopes(names):
@@ -105,7 +105,8 @@ def few(names, most=6):
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _lies_under(name, scope):
+def lies_under(name, scope):
+    """Whether a variable or scope is a scope or lies under it, by whole components."""
     name = name.split(":")[0]
     return name == scope or name.startswith(scope + "/")
 

@@ -164,6 +164,7 @@ def train(config, network_fn, dataset):
             graph.input_initializer,
         )
         _log_start(config, dataset, start_step)
+        graph.batch_norms.log_start(config)
         with (
             tf.Session(config=distribution.session_config(config.clones)) as session,
             Reporter.open(config, start_step) as reporter,
@@ -201,6 +202,8 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
             writer.save(session, step)
     watch.check_state(step)
     writer.save(session, step)
+    if step == config.max_number_of_steps:
+        graph.batch_norms.warn_if_behind(int(values["applied_steps"]))
     if signals.received:
         logging.info("Stopped by %s; saved step %d.", signals.received, step)
     return step

@@ -81,6 +81,9 @@ class TrainConfig:
       clip_gradient_norm: largest norm of all unscaled gradients together, or None.
       clip_gradient_value: largest absolute value in an unscaled gradient, or None.
       trainable_scopes: comma-separated scopes of the variables to train, or None for all.
+      freeze_batch_norm: whether batch norm outside those scopes works with its moving statistics
+        and leaves them as they are.
+      batch_norm_decay: decay of the statistics of batch norm, or None for the network's own.
       max_number_of_steps: global step at which training ends, or None for no end.
       max_consecutive_skips: steps in a row that may be skipped before the run ends.
       log_every_n_steps: steps between two log lines.
@@ -111,6 +114,8 @@ class TrainConfig:
     clip_gradient_norm: float | None = None
     clip_gradient_value: float | None = None
     trainable_scopes: str | None = None
+    freeze_batch_norm: bool = False
+    batch_norm_decay: float | None = None
     max_number_of_steps: int | None = None
     max_consecutive_skips: int = 200
     log_every_n_steps: int = 10

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 
-from slim_mp import data, optimizers, warm_start
+from slim_mp import batch_norm_layers, data, optimizers, warm_start
 from slim_mp.compat import tf
 from slim_mp.diagnosis import Replay, keep_batch
 from slim_mp.exponents import Meter, layers_of, logits_of
@@ -28,6 +28,7 @@ class TrainGraph:
       state_is_finite: bool scalar tensor.
       replay: what `diagnosis.Diagnosis` needs.
       meter: an `exponents.Meter` of the first clone, or None where the config asks for none.
+      batch_norms: the `batch_norm_layers.Layers` of the network.
       model_variables: the network's variables, for a warm start.
       loss_scale_variables: state that a checkpoint may lack.
       input_initializer: operation that starts the input.
@@ -41,6 +42,7 @@ class TrainGraph:
     state_is_finite: tf.Tensor
     replay: Replay
     meter: Meter | None
+    batch_norms: batch_norm_layers.Layers
     model_variables: list
     loss_scale_variables: list
     input_initializer: tf.Operation
@@ -183,7 +185,7 @@ def build_graph(config, network_fn, dataset):
         rate = optimizers.learning_rate(
             config.learning_rate, global_step, dataset.num_examples, config.images_per_step
         )
-    with repeatable_random_ops(step):
+    with repeatable_random_ops(step), batch_norm_layers.controlled(config) as batch_norms:
         losses, logits, update_ops = _clone_losses(config, network_fn, *batch)
     model_variables = [v for v in tf.global_variables() if v is not global_step]
     variables = warm_start.trainable_variables(config.trainable_scopes)
@@ -217,6 +219,7 @@ def build_graph(config, network_fn, dataset):
             loss, gradients_of_clones, batch, last_batch, global_step, optimizer.loss_scale
         ),
         meter=_meter(config, losses, logits, optimizer.loss_scale),
+        batch_norms=batch_norms,
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
         input_initializer=iterator.initializer,
