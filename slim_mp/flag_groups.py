@@ -175,6 +175,12 @@ def _define_learning_rate_flags():
         defaults.num_epochs_per_decay,
         "Epochs between decays; an epoch counts the images of all clones.",
     )
+    flags.DEFINE_boolean(
+        "per_clone_schedule",
+        False,
+        "An epoch of --num_epochs_per_decay counts the images of one clone, as in slim: with n "
+        "clones the rate decays after n times as many epochs.",
+    )
 
 
 def _define_run_flags():

@@ -196,6 +196,7 @@ def train_config(network_fn, choices, clones):
             decay_factor=FLAGS.learning_rate_decay_factor,
             num_epochs_per_decay=FLAGS.num_epochs_per_decay,
         ),
+        per_clone_schedule=FLAGS.per_clone_schedule,
         warm_start=WarmStartConfig(
             choices.checkpoint or FLAGS.checkpoint_path,
             choices.exclude_scopes,

@@ -75,7 +75,7 @@ def _write_facts(config, network_fn, dataset):
 def _log_start(config, dataset, start_step):
     """Says what is about to run, in the terms that decide speed and schedule."""
     steps = optimizers.decay_steps(
-        config.learning_rate, dataset.num_examples, config.images_per_step
+        config.learning_rate, dataset.num_examples, config.images_of_schedule
     )
     logging.info("%s.", config.clones.describe())
     logging.info(

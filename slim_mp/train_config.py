@@ -75,6 +75,8 @@ class TrainConfig:
       loss_scale: a `LossScaleConfig`.
       optimizer: an `optimizers.OptimizerConfig`.
       learning_rate: an `optimizers.LearningRateConfig`.
+      per_clone_schedule: whether an epoch of the learning rate counts the images of one clone, as
+        in slim, so that a run of several clones decays that many times later.
       warm_start: a `WarmStartConfig`.
       label_smoothing: share of the label's probability that is spread over all classes.
       moving_average_decay: decay of moving averages of the weights, or None for no averages.
@@ -108,6 +110,7 @@ class TrainConfig:
     learning_rate: optimizers.LearningRateConfig = dataclasses.field(
         default_factory=optimizers.LearningRateConfig
     )
+    per_clone_schedule: bool = False
     warm_start: WarmStartConfig = WarmStartConfig()
     label_smoothing: float = 0.0
     moving_average_decay: float | None = None
@@ -130,3 +133,8 @@ class TrainConfig:
     def images_per_step(self):
         """Images of one global step, over all clones."""
         return self.input.batch_size * len(self.clones.devices)
+
+    @property
+    def images_of_schedule(self):
+        """Images that one global step counts for in the learning-rate schedule."""
+        return self.input.batch_size if self.per_clone_schedule else self.images_per_step

@@ -183,7 +183,7 @@ def build_graph(config, network_fn, dataset):
         last_batch, keep = keep_batch(batch)
         step = tf.identity(global_step, name="step")
         rate = optimizers.learning_rate(
-            config.learning_rate, global_step, dataset.num_examples, config.images_per_step
+            config.learning_rate, global_step, dataset.num_examples, config.images_of_schedule
         )
     with repeatable_random_ops(step), batch_norm_layers.controlled(config) as batch_norms:
         losses, logits, update_ops = _clone_losses(config, network_fn, *batch)

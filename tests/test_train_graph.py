@@ -160,3 +160,32 @@ def test_the_decay_of_a_tiny_dataset_is_at_least_one_step(tmp_path):
     tiny_runs.run(tmp_path, examples=3, learning_rate=rate)
     rates = [row["learning_rate"] for row in tiny_runs.metrics(tmp_path)]
     np.testing.assert_allclose(rates, [0.1, 0.094, 0.08836], rtol=1e-5)
+
+
+@pytest.mark.parametrize("decay_type", ["exponential", "polynomial"])
+def test_the_schedule_of_slim_counts_the_images_of_one_clone(tmp_path, caplog, decay_type):
+    caplog.set_level("INFO")
+    # 24 images, 2/3 of an epoch: 16 images, which are two steps of two clones with four each.
+    rate = optimizers.LearningRateConfig(0.1, decay_type, 0.02, 0.5, num_epochs_per_decay=2 / 3)
+    rates = {}
+    for per_clone, clones in ((False, 2), (True, 2), (True, 1)):
+        folder = tmp_path / f"{per_clone}{clones}"
+        tiny_runs.run(
+            folder,
+            clones=clones,
+            learning_rate=rate,
+            per_clone_schedule=per_clone,
+            max_number_of_steps=5,
+        )
+        rates[per_clone, clones] = [row["learning_rate"] for row in tiny_runs.metrics(folder)]
+    expected = {
+        "exponential": ([0.1, 0.1, 0.05, 0.05, 0.025], [0.1, 0.1, 0.1, 0.1, 0.05]),
+        "polynomial": ([0.1, 0.06, 0.02, 0.02, 0.02], [0.1, 0.08, 0.06, 0.04, 0.02]),
+    }[decay_type]
+    np.testing.assert_allclose(rates[False, 2], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(rates[True, 2], expected[1], rtol=1e-5)
+    # As slim had it: the number of clones does not move the schedule.
+    assert rates[True, 1] == rates[True, 2]
+    assert "8 images a step" in caplog.text
+    assert "2 steps a decay" in caplog.text
+    assert "4 steps a decay" in caplog.text
