@@ -34,8 +34,9 @@ def write_report(findings, folder):
     """
     contents = {"report.txt": report_page.write_text(findings)}
     if report_plot.is_available():
-        png = report_plot.draw(findings)
-        contents.update({"report.png": png, "report.html": report_page.write_page(findings, png)})
+        contents["report.png"] = report_plot.draw(findings)
+        picture = report_plot.draw(findings, with_words=False)
+        contents["report.html"] = report_page.write_page(findings, picture)
     try:
         for name, content in contents.items():
             write_whole(os.path.join(folder, name), content)

@@ -164,7 +164,8 @@ def _verdict(network, layers, choice, number_range, lost):
             f"a loss scale of {choice.scale:.15g}."
         )
     if lost[0] < _WORTH_A_SCALE:
-        return SAFE, f"{name} is safe for {network}; it hardly needs a loss scale."
+        scale = f" its loss scale of {choice.scale:.15g}" if choice.exponent else " a loss scale"
+        return SAFE, f"{name} is safe for {network}; it hardly needs{scale}."
     return SAFE, f"{name} is safe for {network} with a loss scale of {choice.scale:.15g}."
 
 
@@ -221,6 +222,6 @@ def _idle(measurement):
             yield f"{name}: {' and '.join(odd)}, not a multiple of {_TILE}."
     depthwise = sum(product.is_depthwise for _, product in products)
     if depthwise:
-        yield f"{depthwise} of {len(products)} layers are depthwise, which no tensor core computes."
+        yield f"Depthwise, which no tensor core computes: {depthwise} of {len(products)} layers."
     if measurement.batch_size % _TILE:
         yield f"The batch has {measurement.batch_size} images, not a multiple of {_TILE}."

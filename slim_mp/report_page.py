@@ -19,19 +19,6 @@ th, td { text-align: right; padding: 0.2rem 0.6rem; border-bottom: 1px solid #e4
 th:first-child, td:first-child { text-align: left; }
 .bad { background: #ffd8d3; }
 """
-_HOW_TO_READ = (
-    "Half precision holds values between two red lines: what is larger overflows, what is smaller "
-    "becomes 0, and between 2^-24 and 2^-14 fp16 has fewer digits. Overflow spoils a step; values "
-    "that are lost do little harm while they are few, since the largest gradients decide where "
-    "training goes. A loss scale multiplies the loss, and so every gradient, by a constant before "
-    "half precision sees it, and divides by it in float32 afterwards: it moves the whole histogram "
-    "of the gradients to the right. A good scale moves it as far as the right red line allows, "
-    "with room for batches to come. It does not move the activations.",
-    "Counted are the values that half precision would hold: the outputs of all layers, the "
-    "gradients with respect to them, and the gradients of kernels and biases. They were computed "
-    "in float32. Zeros, such as a ReLU makes, are left out of the shares. The method is that of "
-    "Micikevicius et al., Mixed Precision Training (arXiv:1710.03740).",
-)
 _COLUMNS = (
     "layer",
     "largest activation",
@@ -42,6 +29,23 @@ _COLUMNS = (
     "lost scaled",
     "zeros",
 )
+
+
+def _how_to_read(limits):
+    return (
+        f"{limits.name} holds values between two red lines: what is larger overflows, what is "
+        f"smaller becomes 0, and between 2^{limits.subnormal} and 2^{limits.normal} it has fewer "
+        "digits. Overflow spoils a step; values that are lost do little harm while they are few, "
+        "since the largest gradients decide where training goes.",
+        "A loss scale multiplies the loss, and so every gradient, by a constant before half "
+        "precision sees it, and divides by it in float32 afterwards: it moves the whole histogram "
+        "of the gradients to the right. A good scale moves it as far as the right red line allows, "
+        "with room for batches to come. It does not move the activations.",
+        "Counted are the values that half precision would hold: the outputs of all layers, the "
+        "gradients with respect to them, and the gradients of kernels and biases. They were "
+        "computed in float32. Zeros, such as a ReLU makes, are left out of the shares. The method "
+        "is that of Micikevicius et al., Mixed Precision Training (arXiv:1710.03740).",
+    )
 
 
 def _row(layer):
@@ -173,7 +177,7 @@ def write_page(findings, png):
 <img alt="Histograms of the exponents of gradients and activations"
  src="data:image/png;base64,{image}">
 <h2>How to read the picture</h2>
-{_paragraphs(_HOW_TO_READ)}
+{_paragraphs(_how_to_read(findings.number_range))}
 <h2>Layer by layer</h2>
 {_html_table([_COLUMNS, *map(_row, findings.layers)])}
 <h2>Tensor cores</h2>

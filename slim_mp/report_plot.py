@@ -16,7 +16,7 @@ from slim_mp.report_findings import CAUTION, SAFE, UNSAFE, percent
 
 COLOURS = {SAFE: "#1a7f37", CAUTION: "#9a6700", UNSAFE: "#cf222e"}
 _LOST, _COARSE, _FULL = "#ffd8d3", "#fff1c9", "#e2f4e4"
-_SCALED, _UNSCALED, _FORWARD = "#0b5cad", "#8a8f98", "#5e4b9b"
+SCALED, _UNSCALED, FORWARD = "#0b5cad", "#8a8f98", "#5e4b9b"
 _INK = "#24292f"
 _DPI = 130
 # Everything is placed in inches, since the height depends on the number of layers.
@@ -43,6 +43,11 @@ def is_available():
     return True
 
 
+def _with_powers(text):
+    """Writes "2^-24" as matplotlib shows a power."""
+    return re.sub(r"2\^(-?\d+)", r"$2^{\1}$", text)
+
+
 class _Page:
     """A figure that is filled from the top."""
 
@@ -59,8 +64,8 @@ class _Page:
         """Writes text below what there is."""
         for line in textwrap.wrap(text, _CHARACTERS):
             self._top += _LINE * size / 10.5
-            line = re.sub(r"2\^(-?\d+)", r"$2^{\1}$", line)
-            self._figure.text(0.25 / _WIDTH, 1 - self._top / self._height, line, size=size, **style)
+            at = (0.25 / _WIDTH, 1 - self._top / self._height)
+            self._figure.text(*at, _with_powers(line), size=size, **style)
         self._top += 0.05
 
     def skip(self, inches):
@@ -86,11 +91,12 @@ class _Page:
         return file.getvalue()
 
 
-def draw(findings):
+def draw(findings, with_words=True):
     """Draws the report.
 
     Args:
       findings: `Findings`.
+      with_words: whether the verdict and the reasons stand above the histograms.
 
     Returns:
       The picture, bytes of a PNG file.
@@ -99,31 +105,36 @@ def draw(findings):
       ImportError: if matplotlib is not installed.
     """
     rows = _LAYER * max(6, min(len(findings.layers), _MOST_NAMES))
-    notes = [*findings.reasons, *_idle_notes(findings)]
+    notes = [*findings.reasons, *_idle_notes(findings)] if with_words else []
     lines = sum(len(textwrap.wrap(note, _CHARACTERS)) for note in notes)
-    page = _Page(3.75 + _HISTOGRAM + rows + lines * _LINE + len(notes) * 0.05)
-    page.write(findings.headline, size=19, weight="bold", color=COLOURS[findings.verdict])
-    page.write(
-        f"{findings.what['images']}; weights: {findings.what['weights']}", size=9.5, color="#57606a"
-    )
-    page.skip(0.1)
-    page.write(f"Train with {findings.flags}", size=11.5, color=_INK, weight="bold")
-    for note in notes:
-        page.write(note, color=_INK)
-    page.skip(0.55)
+    words = 1.25 + lines * _LINE + len(notes) * 0.05 if with_words else 0
+    page = _Page(2.5 + _HISTOGRAM + rows + words)
+    if with_words:
+        _write_words(page, findings, notes)
+    page.skip(0.55 if with_words else 0.3)
     axis = _shown(findings)
     gradients, activations = page.panels(_HISTOGRAM)
     _draw_gradients(gradients, findings, axis)
     _draw_activations(activations, findings, axis)
-    page.skip(1.15)
+    page.skip(1.0)
     gradients, activations = page.panels(rows)
     scaled = [layer.gradients.shifted(findings.shift) for layer in findings.layers]
-    _draw_layers(gradients, findings, axis, scaled, _SCALED)
+    _draw_layers(gradients, findings, axis, scaled, SCALED)
     _draw_layers(
-        activations, findings, axis, [layer.activations for layer in findings.layers], _FORWARD
+        activations, findings, axis, [layer.activations for layer in findings.layers], FORWARD
     )
     _name_layers(gradients, findings)
     return page.png()
+
+
+def _write_words(page, findings, notes):
+    page.write(findings.headline, size=19, weight="bold", color=COLOURS[findings.verdict])
+    source = f"{findings.what['images']}; weights: {findings.what['weights']}"
+    page.write(source, size=9.5, color="#57606a")
+    page.skip(0.1)
+    page.write(f"Train with {findings.flags}", size=11.5, color=_INK, weight="bold")
+    for note in notes:
+        page.write(note, color=_INK)
 
 
 def _idle_notes(findings):
@@ -159,7 +170,7 @@ def _name_zones(axes, findings, axis, lost, overflowing):
     )
     for x, text in places:
         if axis.low < x < axis.high:
-            _write_at(axes, x, 0.98, text, size=8.5)
+            _write_at(axes, x, 0.98, text, size=8)
 
 
 def _write_at(axes, x, y, text, **style):
@@ -187,13 +198,14 @@ def _draw_gradients(axes, findings, axis):
     scaled = findings.gradients.shifted(findings.shift)
     x, shares = _shares(scaled)
     label = f"times the loss scale {findings.choice.describe()}" if findings.shift else "unscaled"
-    axes.bar(x, shares, 0.86, color=_SCALED, alpha=0.85, label=label, zorder=3)
+    style = {"color": SCALED, "alpha": 0.85, "label": _with_powers(label), "zorder": 3}
+    axes.bar(x, shares, 0.86, **style)
     _finish_histogram(axes, "Gradients of all layers: a loss scale moves them", shares)
     lost = percent(findings.lost(scaled=True))
     if findings.shift:
         lost = f"{percent(findings.lost(scaled=False))} unscaled\n{lost} scaled"
     _name_zones(axes, findings, axis, lost, percent(findings.overflowing(scaled=True)))
-    _mark_largest(axes, findings, axis, scaled.largest, _SCALED)
+    _mark_largest(axes, findings, axis, scaled.largest, SCALED)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncol=2, frameon=False, fontsize=9)
     axes.set_ylabel("share of the values\nthat are not zero (%)", size=9, color=_INK)
 
@@ -201,13 +213,13 @@ def _draw_gradients(axes, findings, axis):
 def _draw_activations(axes, findings, axis):
     _draw_zones(axes, findings, axis)
     x, shares = _shares(findings.activations)
-    axes.bar(x, shares, 0.86, color=_FORWARD, alpha=0.85, zorder=3)
+    axes.bar(x, shares, 0.86, color=FORWARD, alpha=0.85, zorder=3)
     _finish_histogram(axes, "Activations of all layers: no loss scale moves them", shares)
     limits = findings.number_range
     lost = percent(findings.activations.share_below(limits.subnormal))
     overflowing = percent(findings.activations.share_from(limits.overflow))
     _name_zones(axes, findings, axis, lost, overflowing)
-    _mark_largest(axes, findings, axis, findings.activations.largest, _FORWARD)
+    _mark_largest(axes, findings, axis, findings.activations.largest, FORWARD)
 
 
 def _mark_largest(axes, findings, axis, largest, colour):
@@ -268,7 +280,7 @@ def _draw_layers(axes, findings, axis, exponents, ink):
     axes.imshow(image, aspect="auto", extent=extent, interpolation="nearest", zorder=3)
     axes.set_ylim(len(exponents), 0)
     axes.set_yticks([])
-    kind = "the scaled gradient" if ink == _SCALED and findings.shift else "the value"
+    kind = "the scaled gradient" if ink == SCALED and findings.shift else "the value"
     axes.set_xlabel(f"size of {kind}; each row is a layer, darker: more values", size=9, color=_INK)
     _finish(axes)
     axes.set_xlim(axis.low, axis.high)

@@ -35,7 +35,7 @@ def largest_gradient(folder):
             return max(max(session.run(largest)) for _ in range(2))
 
 
-@pytest.mark.parametrize("factor", [1.0, 2.0**-8, 2.0**12])
+@pytest.mark.parametrize("factor", [2.0**-8, 2.0**12])
 def test_the_scale_keeps_the_largest_gradient_below_overflow_and_training_goes_on(
     tmp_path, caplog, factor
 ):
