@@ -136,6 +136,28 @@ def layers_of(logits, dtype):
     return [layer for layer in layers if layer.outputs]
 
 
+def trained_part(layers, variables):
+    """Leaves out the layers that no gradient reaches when only some variables are trained.
+
+    Args:
+      layers: of `layers_of`.
+      variables: the variables that are trained.
+
+    Returns:
+      A list of `Layer`, from the first that has a trained variable on; their parameters are trained
+      ones.
+    """
+    trained = {variable.op.name for variable in variables}
+    scopes = {name.rpartition("/")[0] for name in trained}
+    part = []
+    for layer in layers:
+        inside = any(f"{scope}/".startswith(f"{layer.name}/") for scope in scopes)
+        if part or inside:
+            parameters = [handle for handle in layer.parameters if handle.op.name in trained]
+            part.append(dataclasses.replace(layer, parameters=parameters))
+    return part
+
+
 def _is_activation(op, dtype, logits):
     if not op.outputs or op.outputs[0].dtype != dtype:
         return False
@@ -149,7 +171,9 @@ def _count(tensors):
     for tensor in tensors:
         values = tf.abs(tf.reshape(tf.cast(tensor, tf.float32), [-1]))
         bins = tf.bitwise.right_shift(tf.bitcast(values, tf.int32), 23)
-        counts.append(tf.math.bincount(bins, minlength=BINS, maxlength=BINS))
+        # tf.math.bincount adds a dozen operations that check what is certain here.
+        count = tf.raw_ops.DenseBincount(input=bins, size=BINS, weights=tf.zeros([0], tf.int32))
+        counts.append(count)
         finite = tf.where(tf.is_finite(values), values, tf.zeros_like(values))
         largest.append(tf.reduce_max(finite))
     if not counts:

@@ -6,7 +6,7 @@ import dataclasses
 from slim_mp import batch_norm_layers, data, optimizers, warm_start
 from slim_mp.compat import tf
 from slim_mp.diagnosis import Replay, keep_batch
-from slim_mp.exponents import Meter, layers_of, logits_of
+from slim_mp.exponents import Meter, layers_of, logits_of, trained_part
 from slim_mp.loss_scale_optimizer import LossScaleOptimizer, all_finite
 from slim_mp.random_ops import repeatable_random_ops
 from slim_mp.update_ops import assigned_values, repeat_updates
@@ -123,11 +123,11 @@ def _summed(gradients_of_clones):
     return summed
 
 
-def _meter(config, losses, logits, loss_scale):
+def _meter(config, losses, logits, loss_scale, variables):
     if not (config.gradient_report_every_n_steps or config.loss_scale.auto):
         return None
     with tf.device(config.clones.device_function(0)):
-        layers = layers_of(logits, config.precision.compute_dtype)
+        layers = trained_part(layers_of(logits, config.precision.compute_dtype), variables)
         return Meter(layers, losses[0] * (loss_scale / len(losses)))
 
 
@@ -218,7 +218,7 @@ def build_graph(config, network_fn, dataset):
         replay=Replay(
             loss, gradients_of_clones, batch, last_batch, global_step, optimizer.loss_scale
         ),
-        meter=_meter(config, losses, logits, optimizer.loss_scale),
+        meter=_meter(config, losses, logits, optimizer.loss_scale, variables),
         batch_norms=batch_norms,
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),

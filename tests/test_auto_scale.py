@@ -129,6 +129,11 @@ def test_layers_whose_gradients_vanish_are_reported_in_half_and_in_float32(tmp_p
         assert shares["fp16"][name] == pytest.approx(share, abs=0.2)
 
 
+def test_only_layers_that_are_trained_are_reported_and_measured(tmp_path):
+    shares = zero_shares(tmp_path, "fp16", 8.0, trainable_scopes="tiny/conv2/BatchNorm")
+    assert list(shares) == ["tiny/conv2", "tiny/logits"]
+
+
 def test_shares_are_scalars_in_the_event_file_and_change_no_weight(tmp_path):
     zero_shares(tmp_path / "with", "fp16", 8.0, save_summaries_secs=600)
     tags = {}
