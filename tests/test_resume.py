@@ -118,9 +118,8 @@ def test_dropout_and_augmentation_differ_from_step_to_step_and_from_seed_to_seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path, dtype):
-    chance = random.Random(dtype)
+def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path):
+    chance = random.Random(0)
 
     def start(folder):
         return programs.start(
@@ -132,10 +131,10 @@ def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path, dtype):
             "--optimizer=momentum",
             "--moving_average_decay=0.99",
             "--loss_scale=dynamic",
-            f"--dtype={dtype}",
+            "--dtype=fp16",
             "--log_every_n_steps=1",
             "--save_interval_secs=0",
-            "--max_number_of_steps=150",
+            "--max_number_of_steps=120",
             f"--train_dir={folder}",
         )
 
@@ -158,6 +157,6 @@ def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path, dtype):
         code, _, err = programs.finish(start(tmp_path / folder))
         assert code == 0, err
     expected = read(tmp_path / "whole")
-    assert expected["global_step"] == 150
+    assert expected["global_step"] == 120
     assert np.abs(expected["MobilenetV1/Logits/Conv2d_1c_1x1/weights/Momentum"]).max() > 0
     tiny_runs.assert_equal_bits(read(tmp_path / "killed"), expected)

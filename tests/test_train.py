@@ -46,7 +46,7 @@ def test_another_seed_gives_other_weights(tmp_path):
     assert not np.array_equal(weights[0], weights[2])
 
 
-def test_a_run_changes_its_dtype_and_loss_scale_from_resume_to_resume(tmp_path):
+def test_a_run_changes_its_dtype_and_loss_scale_from_resume_to_resume(tmp_path, caplog):
     fixed = train_config.LossScaleConfig(fixed=1.0)
     states = []
     for last, dtype, scale in (
@@ -60,6 +60,9 @@ def test_a_run_changes_its_dtype_and_loss_scale_from_resume_to_resume(tmp_path):
         assert (result.step, result.stopped) == (last, False)
         states.append(tiny_runs.variables(tmp_path, last))
     assert [row["step"] for row in tiny_runs.metrics(tmp_path)] == list(range(1, 10))
+    [line] = [r.getMessage() for r in caplog.records if "left as initialised" in r.getMessage()]
+    fresh = ", ".join(f"loss_scale/{name}" for name in ("scale", "good_steps", "bad_steps"))
+    assert line.endswith(f"model.ckpt-2, left as initialised: {fresh}")
     # The dynamic scale starts at its default, and its count of good steps passes the restart.
     assert states[1]["loss_scale/scale"] == 64.0
     assert states[1]["loss_scale/good_steps"] == 2
