@@ -7,14 +7,16 @@ by name and folder alone, and any other record set needs no Python.
 import dataclasses
 import fnmatch
 import os
+import re
 
 from slim_mp import record_files
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
+from slim_mp.input_files import reading
+from slim_mp.label_names import LABELS_FILE, MOST_CLASSES, read_label_names
 
 DIGITS = "digits"
 SYNTHETIC = "synthetic"
-LABELS_FILE = "labels.txt"
 
 _DIGITS_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digits")
 _SYNTHETIC_CLASSES = 1000
@@ -91,12 +93,15 @@ def open_dataset(name=DIGITS, split="train", directory=None, num_classes=None, f
       A `Dataset`.
 
     Raises:
-      UsageError: if num_classes is not positive.
-      DataError: if the folder or files of the split are missing, files are damaged or without
-        examples, or the number of classes is unknown or contradicts labels.txt.
+      UsageError: if num_classes is not positive, or absurdly large.
+      DataError: if the folder or files of the split are missing, files are unreadable,
+        damaged or without examples, or the number of classes is unknown or contradicts labels.txt.
     """
-    if num_classes is not None and num_classes < 1:
-        raise UsageError(f"The number of classes is {num_classes}; it must be at least 1.")
+    if num_classes is not None and not 1 <= num_classes <= MOST_CLASSES:
+        raise UsageError(
+            f"The number of classes is {num_classes} (--num_classes); it must be 1 to "
+            f"{MOST_CLASSES}."
+        )
     if name == SYNTHETIC:
         return Dataset(
             name, split, (), (_SYNTHETIC_EXAMPLES,), 0, num_classes or _SYNTHETIC_CLASSES
@@ -105,7 +110,7 @@ def open_dataset(name=DIGITS, split="train", directory=None, num_classes=None, f
     directory = _DIGITS_FOLDER if is_bundled else _existing_directory(name, directory)
     convention = _convention(name, file_pattern)
     files = _find_files(name, split, directory, convention)
-    label_names = _read_label_names(os.path.join(directory, LABELS_FILE))
+    label_names = read_label_names(os.path.join(directory, LABELS_FILE))
     num_classes = _number_of_classes(name, directory, num_classes, label_names, convention)
     counts = record_files.examples_per_file(files, cached=not is_bundled)
     num_bytes = record_files.total_bytes(files)
@@ -127,10 +132,15 @@ def _existing_directory(name, directory):
     return directory
 
 
+def _names_in(folder):
+    with reading(folder):
+        return sorted(tf.io.gfile.listdir(folder))
+
+
 def _glob(directory, pattern, split):
     # Not gfile.glob: the name of the folder itself may hold brackets.
     folder, pattern = os.path.split(os.path.join(directory, pattern.replace("%s", split)))
-    names = sorted(tf.io.gfile.listdir(folder)) if tf.io.gfile.isdir(folder) else ()
+    names = _names_in(folder) if tf.io.gfile.isdir(folder) else ()
     paths = [os.path.join(folder, name) for name in names if fnmatch.fnmatchcase(name, pattern)]
     return tuple(path for path in paths if not tf.io.gfile.isdir(path))
 
@@ -152,6 +162,7 @@ def _find_files(name, split, directory, convention):
         raise DataError(
             f"The dataset '{name}' has no split '{split}'; its splits are "
             f"{' and '.join(convention.splits)} (--dataset_split_name)."
+            + _other_sets(name, split, directory)
         )
     for pattern in convention.patterns:
         files = _glob(directory, pattern, split)
@@ -162,50 +173,45 @@ def _find_files(name, split, directory, convention):
     hint = f"there are files of the splits: {there}" if there else _listing(directory)
     raise DataError(
         f"{directory} has no files {wanted} for the split '{split}' of '{name}'; {hint}. Choose "
-        "another split, folder or file pattern."
+        "another --dataset_split_name, --dataset_dir, --dataset_name or --file_pattern."
+        + _other_sets(name, split, directory)
     )
 
 
+def _other_sets(name, split, directory):
+    """A sentence on which other sets a folder holds, by the names of their files; else nothing."""
+    pattern = re.compile(rf"(.+?)_(?:train|validation|test|{re.escape(split)})(_.*)?\.tfrecord")
+    found = map(pattern.fullmatch, _names_in(directory))
+    names = sorted({match[1] for match in found if match} - {name})
+    if len(names) == 1:
+        return f" The folder holds files of '{names[0]}': --dataset_name={names[0]} reads them."
+    return f" The folder holds files of {', '.join(names)}: give --dataset_name." if names else ""
+
+
 def _listing(directory, most=5):
-    names = sorted(tf.io.gfile.listdir(directory))
+    names = _names_in(directory)
     if not names:
         return "the folder is empty"
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"the folder holds {', '.join(names[:most])}{more}"
 
 
-def _read_label_names(path):
-    """Reads labels.txt, with lines such as `0:daisy`; None if there is no such file."""
-    if not tf.io.gfile.exists(path):
-        return None
-    names = {}
-    with tf.io.gfile.GFile(path, "rb") as file:
-        lines = file.read().decode("utf-8-sig", errors="replace").splitlines()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        label, colon, name = line.partition(":")
-        if not (colon and label.strip().isdecimal()) or int(label) in names:
-            raise DataError(
-                f"Line {number} of {path} is '{line}'; each line must be a number of its own, a "
-                "colon and the name of the class, such as 0:daisy."
-            )
-        names[int(label)] = name.strip()
-    if not names:
-        raise DataError(f"{path} names no classes; write lines such as 0:daisy, or remove it.")
-    return tuple(names.get(label, "") for label in range(max(names) + 1))
-
-
 def _number_of_classes(name, directory, num_classes, label_names, convention):
-    if label_names is not None and num_classes not in (None, len(label_names)):
+    labels_file = os.path.join(directory, LABELS_FILE)
+    known = len(label_names) if label_names else convention.num_classes
+    if label_names is not None and num_classes not in (None, known):
+        if directory == _DIGITS_FOLDER:
+            raise DataError(
+                f"The bundled '{name}' has {known} classes, but --num_classes={num_classes} asks "
+                "for others; leave --num_classes out."
+            )
         raise DataError(
-            f"{os.path.join(directory, LABELS_FILE)} has {len(label_names)} classes, but "
-            f"{num_classes} were asked for; correct one of them or leave the number out."
+            f"{labels_file} has {known} classes, but {num_classes} were asked for "
+            "(--num_classes); correct one of them or leave --num_classes out."
         )
-    known = num_classes or (len(label_names) if label_names else convention.num_classes)
-    if known is None:
+    if num_classes is None and known is None:
         raise DataError(
-            f"The number of classes of '{name}' is unknown: {directory} has no {LABELS_FILE}. "
-            "Write one with lines such as 0:daisy, or give the number of classes."
+            f"The number of classes of '{name}' is unknown: there is no {labels_file}. Write one "
+            "with lines such as 0:daisy, or give --num_classes."
         )
-    return known
+    return num_classes or known

@@ -14,6 +14,7 @@ from absl import logging
 
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
+from slim_mp.input_files import reading
 
 CACHE_NAME = "slim_mp_counts.json"
 
@@ -57,10 +58,12 @@ def count_records(path):
       The number of records, 0 for an empty file.
 
     Raises:
-      DataError: if it is not a TFRecord file or is cut off; the message names the record.
+      DataError: if it cannot be read, is not a TFRecord file or is cut off; the message names the
+        record.
     """
-    size, position, count = tf.io.gfile.stat(path).length, 0, 0
-    with _open(path) as file:
+    position, count = 0, 0
+    with reading(path), _open(path) as file:
+        size = tf.io.gfile.stat(path).length
         while position < size:
             header = file.read(_HEADER.size)
             if len(header) == _HEADER.size:
@@ -95,7 +98,7 @@ def _read_cache(path):
         with tf.io.gfile.GFile(path) as file:
             cache = json.load(file)
         return cache if isinstance(cache, dict) else {}
-    except (tf.errors.OpError, ValueError):
+    except (tf.errors.OpError, ValueError, RecursionError):
         return {}
 
 
@@ -112,12 +115,21 @@ def _write_cache(path, cache):
 
 
 def _identity(path):
-    if os.path.exists(path):
-        stat = os.stat(path)
-        return [stat.st_size, stat.st_mtime_ns]
-    # A remote file, whose time TensorFlow gives in whole seconds.
-    stat = tf.io.gfile.stat(path)
-    return [stat.length, stat.mtime_nsec]
+    with reading(path):
+        if os.path.exists(path):
+            stat = os.stat(path)
+            return [stat.st_size, stat.st_mtime_ns]
+        # A remote file, whose time TensorFlow gives in whole seconds.
+        stat = tf.io.gfile.stat(path)
+        return [stat.length, stat.mtime_nsec]
+
+
+def _cached_count(entry, identity):
+    """The count of an entry of the cache; None for nonsense, or where the file is another now."""
+    if not (isinstance(entry, list) and len(entry) == 3 and entry[:2] == identity):
+        return None
+    count, most = entry[2], identity[0] // (_HEADER.size + _FOOTER_BYTES)
+    return count if type(count) is int and 0 <= count <= most else None
 
 
 def _count_all(files, known):
@@ -125,9 +137,9 @@ def _count_all(files, known):
     identities = {path: _identity(path) for path in files}
     counts = {}
     for path in files:
-        entry = known.get(os.path.basename(path))
-        if isinstance(entry, list) and len(entry) == 3 and entry[:2] == identities[path]:
-            counts[path] = entry[2]
+        count = _cached_count(known.get(os.path.basename(path)), identities[path])
+        if count is not None:
+            counts[path] = count
     unknown = [path for path in files if path not in counts]
     if unknown:
         logging.info("Counting the examples in %d record files.", len(unknown))
@@ -152,7 +164,8 @@ def examples_per_file(files, cached=True):
       A tuple with a number for each file.
 
     Raises:
-      DataError: if a file is damaged or is not a TFRecord file, or if all are empty.
+      DataError: if a file cannot be read, is damaged or is not a TFRecord file, or if all are
+        empty.
     """
     cache_path = os.path.join(os.path.dirname(files[0]), CACHE_NAME)
     known = _read_cache(cache_path) if cached else {}

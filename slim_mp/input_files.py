@@ -1,0 +1,41 @@
+"""What the readers of a dataset's files share: one line for a file that cannot be read."""
+
+import contextlib
+
+from slim_mp.compat import tf
+from slim_mp.errors import DataError
+
+
+def _reason(error):
+    """The words of an error of the file system, without the path that TensorFlow repeats."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"a name that is not UTF-8: {shown(error.object)}"
+    words = error.message if isinstance(error, tf.errors.OpError) else error.strerror
+    return str(words or error).rsplit("; ", 1)[-1]
+
+
+@contextlib.contextmanager
+def reading(path):
+    """While open, an error of the file system is about a path that is read.
+
+    Args:
+      path: a file or folder.
+
+    Yields:
+      Nothing.
+
+    Raises:
+      DataError: in place of any such error; the message names the path and the reason.
+    """
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, tf.errors.OpError) as error:
+        raise DataError(
+            f"{path} cannot be read ({_reason(error)}); correct its permissions, put a readable "
+            "file in its place, or remove it."
+        ) from error
+
+
+def shown(text, most=40):
+    """Quotes what a file holds so that it can do a terminal no harm, and cuts it."""
+    return repr(text[:most]) + ("..." if len(text) > most else "")

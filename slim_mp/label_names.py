@@ -1,0 +1,61 @@
+"""labels.txt, the file beside the records that names the classes."""
+
+import os
+
+from slim_mp.compat import tf
+from slim_mp.errors import DataError
+from slim_mp.input_files import reading, shown
+
+LABELS_FILE = "labels.txt"
+# A head of more classes than this is a slip of the pen, and takes all memory before it says so.
+MOST_CLASSES = 2**20
+
+
+def read_label_names(path):
+    """Reads labels.txt, with lines such as `0:daisy`.
+
+    Args:
+      path: the file.
+
+    Returns:
+      The name of each class from 0 on, a tuple of str, empty where the file leaves a number out;
+      None if there is no such file.
+
+    Raises:
+      DataError: if it cannot be read, names no classes, or a line is not a number of its own below
+        `MOST_CLASSES`, a colon and a name.
+    """
+    if not tf.io.gfile.exists(path) and not os.path.islink(path):
+        return None
+    with reading(path), tf.io.gfile.GFile(path, "rb") as file:
+        lines = file.read().decode("utf-8-sig", errors="replace").splitlines()
+    names, first_lines = {}, {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        label, name = _parse_line(line, f"Line {number} of {path} is {shown(line)}")
+        if label in names:
+            raise DataError(
+                f"Line {number} of {path} is {shown(line)}, but label {label} is already in line "
+                f"{first_lines[label]}; give each class a number of its own."
+            )
+        names[label], first_lines[label] = name, number
+    if not names:
+        raise DataError(f"{path} names no classes; write lines such as 0:daisy, or remove it.")
+    return tuple(names.get(label, "") for label in range(max(names) + 1))
+
+
+def _parse_line(line, what):
+    label, colon, name = line.partition(":")
+    if not (colon and label.strip().isdecimal()):
+        raise DataError(
+            f"{what}; each line must be a number of its own, a colon and the name of the class, "
+            "such as 0:daisy."
+        )
+    # Python refuses to make an int of thousands of digits.
+    digits = label.strip().lstrip("0") or "0"
+    if len(digits) > len(str(MOST_CLASSES)) or int(digits) >= MOST_CLASSES:
+        raise DataError(
+            f"{what}; a label must be below {MOST_CLASSES}: number the classes from 0 on."
+        )
+    return int(digits), name.strip()
