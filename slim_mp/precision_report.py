@@ -11,7 +11,14 @@ import os
 from absl import logging
 
 from nets import nets_factory
-from slim_mp import checkpoint_flags, flags, report_flags, report_page, report_plot
+from slim_mp import (
+    checkpoint_flags,
+    flags,
+    report_figure,
+    report_flags,
+    report_page,
+    report_plot,
+)
 from slim_mp.errors import UsageError
 from slim_mp.measurement import measure
 from slim_mp.output_files import make_folder, write_whole
@@ -33,7 +40,7 @@ def write_report(findings, folder):
       UsageError: if they cannot be written.
     """
     contents = {"report.txt": report_page.write_text(findings)}
-    if report_plot.is_available():
+    if report_figure.is_available():
         contents["report.png"] = report_plot.draw(findings)
         picture = report_plot.draw(findings, with_words=False)
         contents["report.html"] = report_page.write_page(findings, picture)
@@ -61,7 +68,7 @@ def main():
     paths = write_report(findings, request.output_dir)
     print(report_page.write_text(findings))
     print(f"Written: {', '.join(paths)}")
-    if not report_plot.is_available():
+    if not report_figure.is_available():
         logging.info("For a picture and a page, install matplotlib (the extra `plot`).")
 
 

@@ -68,7 +68,7 @@ def choose_scale(gradients, number_range):
     scaled = largest * 2.0**bounded
     reason = (
         f"the largest gradient, {number(largest)} in {layer}, becomes {number(scaled)}, "
-        f"{number(number_range.largest / scaled)} times below {number_range.largest:g}, the "
+        f"{number(number_range.largest / scaled)} times below {number_range.largest:.5g}, the "
         f"largest value of {number_range.name}"
     )
     if bounded == exponent:

@@ -157,15 +157,20 @@ def _verdict(network, layers, choice, number_range, lost):
     if choice.exponent is None:
         return UNSAFE, f"Whether {name} is safe for {network} cannot be told: {choice.reason}."
     if least < HEADROOM:
-        return CAUTION, f"{name} is a risk for {network}: activations come close to overflow."
+        return CAUTION, (
+            f"{name} is a risk for {network}: activations come close to overflow; bf16 is safer."
+        )
     if lost[1] > _MUCH_LOST:
         return CAUTION, (
             f"{name} is a risk for {network}: {percent(lost[1])} of the gradient is lost even with "
             f"a loss scale of {choice.scale:.15g}."
         )
+    if not number_range.needs_scaling:
+        return SAFE, f"{name} is safe for {network} and needs no loss scale."
     if lost[0] < _WORTH_A_SCALE:
-        scale = f" its loss scale of {choice.scale:.15g}" if choice.exponent else " a loss scale"
-        return SAFE, f"{name} is safe for {network}; it hardly needs{scale}."
+        return SAFE, (
+            f"{name} is safe for {network}; it hardly needs its loss scale of {choice.scale:.15g}."
+        )
     return SAFE, f"{name} is safe for {network} with a loss scale of {choice.scale:.15g}."
 
 
@@ -181,7 +186,7 @@ def percent(share):
 def _reasons(layers, choice, number_range, lost):
     forward = tightest(layers, "activation_room")
     largest = number(forward.activations.largest)
-    limit = f"{number_range.largest:g}"
+    limit = f"{number_range.largest:.5g}"
     if forward.activation_room >= 1:
         yield (
             f"Forwards: the largest activation is {largest} (in "
@@ -193,7 +198,13 @@ def _reasons(layers, choice, number_range, lost):
             f"Forwards: an activation in {forward.name} is {largest}, and "
             f"{limit} is the largest value of {number_range.name}. No loss scale cures that."
         )
-    if choice.exponent is None or not number_range.needs_scaling:
+    if not number_range.needs_scaling:
+        yield (
+            f"Backwards: {choice.reason}. It pays with digits: 8 significant bits, where fp16 has "
+            "11."
+        )
+        return
+    if choice.exponent is None:
         yield f"Backwards: {choice.reason}."
         return
     yield (

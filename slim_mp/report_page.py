@@ -84,7 +84,7 @@ def _together(findings):
     ]
     if not findings.shift:
         del rows[1]
-    head = ("all layers", f"below 2^{limits.subnormal}", f"above {limits.largest:g}")
+    head = ("all layers", f"below 2^{limits.subnormal}", f"above {limits.largest:.5g}")
     return [head, *rows]
 
 

@@ -5,25 +5,21 @@ matplotlib, which is in the extra `plot`.
 """
 
 import dataclasses
-import io
-import re
-import textwrap
 
 import numpy as np
 
 from slim_mp.number_range import EXPONENTS, number
+from slim_mp.report_figure import Page, height_of, with_powers
 from slim_mp.report_findings import CAUTION, SAFE, UNSAFE, percent
 
 COLOURS = {SAFE: "#1a7f37", CAUTION: "#9a6700", UNSAFE: "#cf222e"}
 _LOST, _COARSE, _FULL = "#ffd8d3", "#fff1c9", "#e2f4e4"
 SCALED, _UNSCALED, FORWARD = "#0b5cad", "#8a8f98", "#5e4b9b"
 _INK = "#24292f"
-_DPI = 130
-# Everything is placed in inches, since the height depends on the number of layers.
-_WIDTH, _LEFT, _PANEL, _GAP = 13.2, 3.05, 4.75, 0.35
-_HISTOGRAM, _LAYER, _LINE = 2.9, 0.17, 0.21
+# In inches, since the height depends on the number of layers.
+_HISTOGRAM, _LAYER = 2.9, 0.17
 _MOST_NAMES = 70
-_CHARACTERS = 165
+_MOST_IDLE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,63 +28,6 @@ class _Axis:
 
     low: int
     high: int
-
-
-def is_available():
-    """Whether matplotlib is installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def _with_powers(text):
-    """Writes "2^-24" as matplotlib shows a power."""
-    return re.sub(r"2\^(-?\d+)", r"$2^{\1}$", text)
-
-
-class _Page:
-    """A figure that is filled from the top."""
-
-    def __init__(self, height):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self._figure = Figure(figsize=(_WIDTH, height), facecolor="white")
-        FigureCanvasAgg(self._figure)
-        self._height = height
-        self._top = 0.2
-
-    def write(self, text, size=10.5, **style):
-        """Writes text below what there is."""
-        for line in textwrap.wrap(text, _CHARACTERS):
-            self._top += _LINE * size / 10.5
-            at = (0.25 / _WIDTH, 1 - self._top / self._height)
-            self._figure.text(*at, _with_powers(line), size=size, **style)
-        self._top += 0.05
-
-    def skip(self, inches):
-        """Leaves room."""
-        self._top += inches
-
-    def panels(self, height):
-        """Makes two axes side by side."""
-        bottom = 1 - (self._top + height) / self._height
-        lefts = (_LEFT, _LEFT + _PANEL + _GAP)
-        self._top += height
-        return [
-            self._figure.add_axes(
-                (left / _WIDTH, bottom, _PANEL / _WIDTH, height / self._height), facecolor="none"
-            )
-            for left in lefts
-        ]
-
-    def png(self):
-        """The picture as bytes."""
-        file = io.BytesIO()
-        self._figure.savefig(file, format="png", dpi=_DPI)
-        return file.getvalue()
 
 
 def draw(findings, with_words=True):
@@ -106,9 +45,8 @@ def draw(findings, with_words=True):
     """
     rows = _LAYER * max(6, min(len(findings.layers), _MOST_NAMES))
     notes = [*findings.reasons, *_idle_notes(findings)] if with_words else []
-    lines = sum(len(textwrap.wrap(note, _CHARACTERS)) for note in notes)
-    words = 1.25 + lines * _LINE + len(notes) * 0.05 if with_words else 0
-    page = _Page(2.5 + _HISTOGRAM + rows + words)
+    words = 1.25 + sum(map(height_of, notes)) if with_words else 0
+    page = Page(2.5 + _HISTOGRAM + rows + words)
     if with_words:
         _write_words(page, findings, notes)
     page.skip(0.55 if with_words else 0.3)
@@ -138,7 +76,10 @@ def _write_words(page, findings, notes):
 
 
 def _idle_notes(findings):
-    return [f"Tensor cores: {' '.join(findings.idle)}"] if findings.idle else []
+    shown = list(findings.idle[:_MOST_IDLE])
+    if len(findings.idle) > _MOST_IDLE:
+        shown.append(f"And {len(findings.idle) - _MOST_IDLE} more, in report.txt.")
+    return [f"Tensor cores: {' '.join(shown)}"] if shown else []
 
 
 def _shown(findings):
@@ -165,7 +106,7 @@ def _name_zones(axes, findings, axis, lost, overflowing):
     places = (
         ((axis.low + limits.subnormal) / 2, f"too small:\nbecomes 0\n{lost}"),
         ((limits.subnormal + limits.normal) / 2, "fewer\ndigits"),
-        ((limits.normal + limits.overflow) / 2, "full precision"),
+        ((limits.normal + limits.overflow) / 2, f"full precision\nof {limits.name}"),
         ((limits.overflow + axis.high) / 2, f"too large:\noverflow\n{overflowing}"),
     )
     for x, text in places:
@@ -198,7 +139,7 @@ def _draw_gradients(axes, findings, axis):
     scaled = findings.gradients.shifted(findings.shift)
     x, shares = _shares(scaled)
     label = f"times the loss scale {findings.choice.describe()}" if findings.shift else "unscaled"
-    style = {"color": SCALED, "alpha": 0.85, "label": _with_powers(label), "zorder": 3}
+    style = {"color": SCALED, "alpha": 0.85, "label": with_powers(label), "zorder": 3}
     axes.bar(x, shares, 0.86, **style)
     _finish_histogram(axes, "Gradients of all layers: a loss scale moves them", shares)
     lost = percent(findings.lost(scaled=True))
@@ -229,19 +170,21 @@ def _mark_largest(axes, findings, axis, largest, colour):
     limit = findings.number_range.overflow
     x = np.log2(largest)
     axes.plot([x, x], [0, 0.64], color=colour, lw=1.4, ls="--", zorder=5, transform=_mixed(axes))
-    room = findings.number_range.largest / largest
-    if limit - x < 1 or limit > axis.high:
+    if limit > axis.high:
         return
-    axes.annotate(
-        "",
-        (limit, 0.61),
-        (x, 0.61),
-        xycoords=_mixed(axes),
-        textcoords=_mixed(axes),
-        arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.2},
-        zorder=6,
-    )
-    text = f"largest value:\n{number(room)} times\nbelow overflow"
+    if limit - x > 1:
+        axes.annotate(
+            "",
+            (limit, 0.61),
+            (x, 0.61),
+            xycoords=_mixed(axes),
+            textcoords=_mixed(axes),
+            arrowprops={"arrowstyle": "<->", "color": colour, "lw": 1.2},
+            zorder=6,
+        )
+    room = findings.number_range.largest / largest
+    fate = f"{number(room)} times\nbelow overflow" if room >= 1 else "overflows"
+    text = f"largest value:\n{fate}"
     place = {"x": x, "ha": "right"} if limit - x < 9 else {"x": (x + limit) / 2, "ha": "center"}
     _write_at(axes, place["x"] - 0.4, 0.83, text, size=8.5, ha=place["ha"], color=colour)
 
@@ -260,7 +203,8 @@ def _finish_histogram(axes, title, shares):
 def _finish(axes):
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-    axes.xaxis.set_major_locator(MultipleLocator(8))
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(MultipleLocator(8 if high - low <= 80 else 16))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"$2^{{{x:.0f}}}$"))
     axes.tick_params(labelsize=9, colors=_INK)
     for side in ("top", "right", "left", "bottom"):

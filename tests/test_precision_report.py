@@ -18,6 +18,7 @@ from PIL import Image
 from slim_mp import (
     distribution,
     measurement,
+    report_figure,
     report_findings,
     report_flags,
     report_page,
@@ -30,7 +31,7 @@ from slim_mp.precision_report import write_report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 needs_matplotlib = pytest.mark.skipif(
-    not report_plot.is_available(), reason="matplotlib, of the extra plot, is not installed"
+    not report_figure.is_available(), reason="matplotlib, of the extra plot, is not installed"
 )
 
 
@@ -86,7 +87,8 @@ def test_bfloat16_has_the_range_of_float32():
     assert found.verdict == report_findings.SAFE
     assert found.flags == "--dtype=bf16"
     assert found.lost(scaled=False) == 0
-    assert "hardly needs a loss scale" in found.headline
+    assert "and needs no loss scale" in found.headline
+    assert "8 significant bits" in found.reasons[1]
 
 
 def test_channels_and_batches_that_leave_tensor_cores_idle_are_named():
