@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from absl import logging
+
 from slim_mp import catalogue, trained_with
 from slim_mp.checkpoint_files import read_contents
 from slim_mp.errors import CheckpointError, UsageError
@@ -102,6 +104,15 @@ def know(checkpoint, entry=None):
             facts.preprocessing,
             facts.image_size,
             facts.labels_offset,
+        )
+    if facts:
+        logging.warning(
+            "%s beside %s is not used: it says model_name %s, but by its variables the checkpoint "
+            "holds %s.",
+            trained_with.FILE_NAME,
+            checkpoint,
+            repr(facts.model_name)[:40],
+            identity.describe_network(),
         )
     for network in identity.networks:
         entry = entry or catalogue.published_as(network, identity.num_classes, checkpoint)

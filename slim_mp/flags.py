@@ -6,7 +6,7 @@ and program.py.
 
 import math
 
-from absl import flags
+from absl import flags, logging
 
 from slim_mp import data, distribution, optimizers
 from slim_mp.datasets import DIGITS
@@ -52,13 +52,28 @@ def open_dataset(bundled_split):
         name = DIGITS
     if name == DIGITS and not _was_given("dataset_split_name"):
         split = bundled_split
-    return data.open_dataset(
+    dataset = data.open_dataset(
         name,
         split,
         directory=FLAGS.dataset_dir,
         num_classes=FLAGS.num_classes,
         file_pattern=FLAGS.file_pattern,
     )
+    _warn_of_a_large_batch(dataset)
+    return dataset
+
+
+def _warn_of_a_large_batch(dataset):
+    """Says where a step of training takes more images than there are, and perhaps all memory."""
+    images = FLAGS.batch_size * FLAGS.num_clones if "num_clones" in FLAGS else 0
+    if dataset.files and images > dataset.num_examples:
+        logging.warning(
+            "A step takes %d images (--batch_size times --num_clones), more than the %d of the "
+            "split '%s': images repeat within a step, and memory may run out.",
+            images,
+            dataset.num_examples,
+            dataset.split,
+        )
 
 
 def network_classes(dataset, choices):

@@ -133,8 +133,8 @@ def _label_problem(feature, labels_offset, num_classes):
         return None
     return (
         f"has the label {label}, but with {num_classes} classes and a labels offset of "
-        f"{labels_offset} only {labels_offset} to {num_classes - 1} are possible; correct the "
-        "number of classes or --labels_offset, or write the record files again"
+        f"{labels_offset} only {labels_offset} to {num_classes - 1} are possible; correct "
+        "--num_classes, labels.txt or --labels_offset, or write the record files again"
     )
 
 

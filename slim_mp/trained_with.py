@@ -8,6 +8,7 @@ from absl import logging
 
 from slim_mp.errors import UsageError
 from slim_mp.output_files import write_whole
+from slim_mp.preprocessing import PREPROCESSINGS
 
 FILE_NAME = "trained_with.json"
 
@@ -29,6 +30,27 @@ class TrainedWith:
     labels_offset: int
     preprocessing: str
     image_size: int
+
+    def problem(self):
+        """Says which value no run can have written, as `name is value`; None if there is none."""
+        for name, is_possible in _POSSIBLE.items():
+            value = getattr(self, name)
+            if not is_possible(value):
+                return f"{name} is {repr(value)[:40]}"
+        return None
+
+
+def _at_least(low):
+    return lambda value: type(value) is int and value >= low
+
+
+_POSSIBLE = {
+    "model_name": lambda value: value is None or isinstance(value, str),
+    "num_classes": _at_least(1),
+    "labels_offset": _at_least(0),
+    "preprocessing": lambda value: isinstance(value, str) and value in PREPROCESSINGS,
+    "image_size": _at_least(1),
+}
 
 
 def write(train_dir, facts):
@@ -53,15 +75,19 @@ def read(checkpoint):
       checkpoint: its prefix.
 
     Returns:
-      A `TrainedWith`, or None if no run of ours wrote it, or its file cannot be read, of which a
-      warning tells.
+      A `TrainedWith`, or None if no run of ours wrote it, or its file cannot be read or holds
+      nonsense, of which a warning tells.
     """
     path = os.path.join(os.path.dirname(checkpoint), FILE_NAME)
     if not os.path.exists(path):
         return None
     try:
         with open(path, encoding="utf-8") as file:
-            return TrainedWith(**json.load(file))
-    except (OSError, ValueError, TypeError) as error:
-        logging.warning("%s cannot be used (%s).", path, error)
+            facts = TrainedWith(**json.load(file))
+        problem = facts.problem()
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        problem = str(error)
+    if problem:
+        logging.warning("%s is not used: %s.", path, problem)
         return None
+    return facts

@@ -147,7 +147,7 @@ def test_a_checkpoint_of_no_or_several_networks_needs_the_name():
     assert choose(Given("vgg_19"), several, 10, EVALUATE, DEFAULT).warnings == ()
 
 
-def test_what_the_run_wrote_goes_before_what_is_published(tmp_path):
+def test_what_the_run_wrote_goes_before_what_is_published(tmp_path, caplog):
     prefix = save(tmp_path / "model.ckpt", network_arrays("mobilenet_v1_025"))
     published = know(prefix)
     assert published.source == "the published mobilenet_v1_0.25_128"
@@ -163,9 +163,25 @@ def test_what_the_run_wrote_goes_before_what_is_published(tmp_path):
     file.write_text(json.dumps(facts))
     own = know(prefix)
     assert (own.preprocessing, own.image_size, own.labels_offset) == ("vgg", 64, 2)
-    for text in ("{}", "[", "[]", json.dumps({**facts, "model_name": "lenet"})):
+    nonsense = [
+        {"model_name": "lenet"},
+        {"model_name": 5},
+        {"num_classes": 0},
+        {"num_classes": True},
+        {"labels_offset": None},
+        {"labels_offset": -1},
+        {"preprocessing": ["vgg"]},
+        {"preprocessing": "vggg"},
+        {"image_size": -4},
+        {"image_size": 64.0},
+    ]
+    assert caplog.messages == []
+    for text in ("{}", "[", "[]", *(json.dumps({**facts, **change}) for change in nonsense)):
         file.write_text(text)
+        caplog.clear()
         assert know(prefix) == published
+        [line] = caplog.messages
+        assert "trained_with.json" in line and "is not used: " in line and "\n" not in line
 
 
 def train(folder, *arguments):

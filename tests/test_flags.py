@@ -183,9 +183,9 @@ REFUSED = {
     "--sync_replicas": ["--sync_replicas", "not supported yet"],
     "--replicas_to_aggregate=2": ["--replicas_to_aggregate", "not supported yet"],
     "--num_clones=0": ["--num_clones", "at least 1"],
-    "--batch_size=0": ["batch_size", "at least 1"],
-    "--batch_size=-3": ["batch_size", "at least 1"],
-    "--train_image_size=0": ["image_size", "at least 1"],
+    "--batch_size=0": ["--batch_size is 0", "at least 1"],
+    "--batch_size=-3": ["--batch_size is -3", "at least 1"],
+    "--train_image_size=0": ["--train_image_size is 0", "at least 1"],
     "--train_image_size=3": ["3x3", "4x4"],
     "--model_name=inception_v1 --train_image_size=128": ["128x128", "193x193"],
     "--model_name=resnet_v1_51": ["'resnet_v1_51'", "resnet_v1_50"],
@@ -216,8 +216,8 @@ REFUSED = {
     "--learning_rate_decay_type=cosine": ["learning_rate_decay_type", "polynomial"],
     "--num_epochs_per_decay=0": ["--num_epochs_per_decay"],
     "--preprocessing_name=vggg": ["preprocessing_name", "vgg"],
-    "--num_readers=0": ["num_readers"],
-    "--num_preprocessing_threads=0": ["num_preprocessing_threads"],
+    "--num_readers=0": ["--num_readers is 0"],
+    "--num_preprocessing_threads=0": ["--num_preprocessing_threads is 0"],
     "--seed=99999999999999999999999": ["seed"],
     "--seed=-1": ["seed"],
     "--resume=maybe": ["resume", "auto", "never", "must"],
@@ -257,7 +257,18 @@ def test_a_bad_record_is_named_with_exit_code_3(tmp_path):
     assert_refused(result, 3, "Record 1", "toy_train.tfrecord", "label 7", "2 classes")
 
 
-@pytest.mark.parametrize("arguments", ["--quantize", "--master=local", "--max_num_batches=0"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--quantize",
+        "--master=local",
+        "--max_num_batches=0",
+        "--batch_size=0",
+        "--eval_image_size=0",
+        "--labels_offset=-1",
+        "--num_preprocessing_threads=0",
+    ],
+)
 def test_the_evaluation_refuses_what_makes_no_sense(tmp_path, arguments):
     name = arguments.partition("=")[0]
     assert_refused(evaluate(tmp_path, arguments), 2, name)
@@ -298,6 +309,19 @@ def test_training_that_cannot_go_on_has_exit_code_4(tmp_path):
         "--max_consecutive_skips=3",
     )
     assert_refused(result, 4, "3 steps in a row", "learning rate 1e+38", "--loss_scale=dynamic")
+
+
+@pytest.mark.parametrize(("batch_size", "is_warned"), [(2, True), (1, False)])
+def test_a_step_of_more_images_than_there_are_is_warned_of(tmp_path, caplog, batch_size, is_warned):
+    write_records(tmp_path / "toy_train.tfrecord", [make_record(plain_image(1), 0)] * 3)
+    toy = ["--dataset_name=toy", f"--dataset_dir={tmp_path}", "--num_classes=2"]
+    code, _, err = train(
+        tmp_path, *toy, f"--batch_size={batch_size}", "--num_clones=2", "--clone_on_cpu"
+    )
+    assert code == 0, err
+    warned = [line for line in caplog.messages if "A step takes 4 images" in line]
+    assert len(warned) == is_warned
+    assert all("--batch_size" in line and "the 3 of" in line for line in warned)
 
 
 def test_a_run_and_its_evaluation_end_with_0(tmp_path):
