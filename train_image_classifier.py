@@ -10,9 +10,11 @@ try:
     from slim_mp import checkpoint_flags, flag_groups, flags, train
     from slim_mp.program import run_program
 except ImportError as error:
-    # A package is missing or does not fit; the message says which.
-    print(f"train_image_classifier: error: {error}", file=sys.stderr)
+    hint = f"; pip install the project, or {error.name} alone" if error.name else ""
+    print(f"train_image_classifier: error: {error}{hint}", file=sys.stderr)
     sys.exit(2)
+except KeyboardInterrupt:
+    sys.exit(130)
 
 
 def main():

@@ -61,12 +61,23 @@ def check_requirements():
         )
 
 
+def _has_temporary_folder():
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _without_startup_noise():
     """Holds stderr back at the level of the file descriptor and drops TensorFlow's notices.
 
     TensorFlow's C++ logger writes them before any log level applies to it.
     """
+    if sys.stderr is None or not _has_temporary_folder():
+        yield
+        return
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held_back:
         real_stderr = os.dup(2)

@@ -37,7 +37,8 @@ class Clones:
 
     def describe(self):
         """Says in one line where training runs."""
-        where = f"{len(self.devices)} clone(s) on {', '.join(self.devices)}"
+        count = len(self.devices)
+        where = f"{count} clone{'s' if count > 1 else ''} on {', '.join(self.devices)}"
         if self.idle_gpus:
             return f"{where}; {self.idle_gpus} visible GPU(s) stay idle (--num_clones)"
         if self.on_cpu:

@@ -4,10 +4,24 @@ A message says what was got, what is allowed and what to do. The scripts print i
 line on stderr; in a program the classes are ordinary exceptions.
 """
 
+import itertools
+
 EXIT_OK = 0
 EXIT_UNEXPECTED = 1
 EXIT_STOPPED = 75
 EXIT_INTERRUPTED = 130
+
+
+def reason(error):
+    """Returns the one line of an error that says why, without TensorFlow's account of where.
+
+    Args:
+      error: an exception, such as a tf.errors.OpError or an OSError.
+    """
+    lines = str(getattr(error, "message", error)).splitlines() or [type(error).__name__]
+    pairs = itertools.pairwise(lines)
+    after_node = [following for line, following in pairs if line.startswith("Node: ")]
+    return (after_node or lines)[0].strip()
 
 
 class SlimMPError(Exception):

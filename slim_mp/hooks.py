@@ -14,28 +14,34 @@ from absl import logging
 from tqdm import tqdm
 
 from slim_mp.compat import tf
-from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.errors import CheckpointError, UsageError, reason
 from slim_mp.output_files import to_json, write_whole
 
 CHECKPOINT_NAME = "model.ckpt"
 METRICS_NAME = "metrics.jsonl"
 # Names that TensorFlow gives to what it will rename.
-_UNFINISHED = re.compile(rf"{CHECKPOINT_NAME}-.*_temp|checkpoint\.tmp")
+_UNFINISHED = re.compile(rf"{CHECKPOINT_NAME}-.*temp|checkpoint\.tmp")
+
+
+class StopRequested(Exception):  # noqa: N818 (no error)
+    """A signal came while there was nothing to save."""
 
 
 class StopSignals:
-    """While open, SIGINT, SIGTERM and SIGUSR1 ask for a clean end; a second SIGINT ends at once.
+    """While open, signals ask for a clean end; a second SIGINT ends at once.
 
-    Clusters announce the end of a job with SIGTERM or SIGUSR1.
+    Clusters announce the end of a job with SIGTERM or SIGUSR1, a lost terminal with SIGHUP.
 
     Attributes:
       received: name of the first signal, or None.
+      at_once: whether a signal raises StopRequested, since there is nothing to save yet.
     """
 
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
     def __init__(self):
         self.received = None
+        self.at_once = True
         self._previous = {}
 
     def __enter__(self):
@@ -54,6 +60,9 @@ class StopSignals:
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = self.received or signal.Signals(number).name
+        if self.at_once:
+            raise StopRequested
+        logging.info("%s: saving after this step. A second Ctrl-C ends at once.", self.received)
 
 
 class CheckpointWriter:
@@ -99,7 +108,7 @@ class CheckpointWriter:
             self._remove_unfinished()
             free = shutil.disk_usage(self._directory).free
             raise CheckpointError(
-                f"The checkpoint {path}-{step} cannot be written ({_first_line(error)}); "
+                f"The checkpoint {path}-{step} cannot be written ({reason(error)}); "
                 f"{free / 2**20:.0f} MiB are free there. Earlier checkpoints are as they were: "
                 "make room and give the same command to go on from the last one."
             ) from error
@@ -113,10 +122,6 @@ class CheckpointWriter:
                 path = os.path.join(self._directory, name)
                 with contextlib.suppress(OSError):
                     shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-
-
-def _first_line(error):
-    return str(getattr(error, "message", error)).splitlines()[0]
 
 
 def _open_metrics(path, start_step):
@@ -183,7 +188,8 @@ class Reporter:
                 total=config.max_number_of_steps,
                 initial=start_step,
                 unit="step",
-                disable=not sys.stderr.isatty(),
+                dynamic_ncols=True,
+                disable=not (sys.stderr and sys.stderr.isatty()),
             )
             stack.enter_context(bar)
             yield cls(config, start_step, metrics_file, events, bar)
@@ -263,4 +269,5 @@ class Reporter:
         if self._bar.disable:
             logging.info("step %d: %s", row["step"], text)
         else:
-            self._bar.set_postfix_str(text)
+            # Above the bar, which is too narrow for it.
+            self._bar.write(f"step {row['step']}: {text}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Folders and files that a run writes: checked before the work, written whole or not at all."""
 
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -27,6 +28,32 @@ def make_folder(path, flag):
         raise UsageError(
             f"--{flag}={path} cannot be written ({error.strerror}): give a folder that can."
         ) from error
+
+
+@contextlib.contextmanager
+def only_run_in(folder):
+    """While open, no other run may write to a folder; the lock goes with the process.
+
+    Args:
+      folder: a folder that can be written.
+
+    Yields:
+      Nothing.
+
+    Raises:
+      UsageError: if another run is writing there.
+    """
+    with open(os.path.join(folder, "run.lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"Another run is writing to {folder}: wait for it, or give another --train_dir."
+            ) from error
+        except OSError:
+            # A file system without locks.
+            pass
+        yield
 
 
 def to_json(numbers, indent=None):

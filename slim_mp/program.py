@@ -6,7 +6,14 @@ import sys
 from absl import app, flags, logging
 
 from slim_mp.compat import start_graph_mode
-from slim_mp.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_STOPPED, SlimMPError, UsageError
+from slim_mp.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_STOPPED,
+    EXIT_UNEXPECTED,
+    SlimMPError,
+    UsageError,
+)
 
 _MODULES_WITH_FLAGS = (
     "slim_mp.flag_groups",
@@ -15,8 +22,14 @@ _MODULES_WITH_FLAGS = (
 )
 
 
+def _program():
+    """What the user typed: the name of a script, or of a module after `python -m`."""
+    module = sys.modules["__main__"].__spec__
+    return module.name if module else os.path.basename(sys.argv[0])
+
+
 def _fail(error, exit_code):
-    print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
+    print(f"{_program()}: error: {error}", file=sys.stderr)
     sys.exit(exit_code)
 
 
@@ -51,13 +64,19 @@ def run_program(main, takes_operands=False):
             )
         logging.set_verbosity(logging.INFO)
         start_graph_mode()
-        try:
-            stopped = main(arguments[1:]) if takes_operands else main()
-        except SlimMPError as error:
-            _fail(error, error.exit_code)
-        except KeyboardInterrupt:
-            _fail("interrupted; nothing was saved since the last checkpoint", EXIT_INTERRUPTED)
+        stopped = main(arguments[1:]) if takes_operands else main()
+        sys.stdout.flush()
         return EXIT_STOPPED if stopped else EXIT_OK
 
     description = sys.modules[main.__module__].__doc__ or ""
-    app.run(run, flags_parser=lambda argv: _parse_flags(argv, description))
+    try:
+        app.run(run, flags_parser=lambda argv: _parse_flags(argv, description))
+    except SlimMPError as error:
+        _fail(error, error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was saved since the last checkpoint", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough; the flush at exit must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _fail(f"{error.filename or 'the output'}: {error.strerror}", EXIT_UNEXPECTED)

@@ -5,7 +5,7 @@ import dataclasses
 from absl import logging
 
 from slim_mp.compat import tf
-from slim_mp.errors import CheckpointError
+from slim_mp.errors import CheckpointError, reason
 from slim_mp.scopes import few
 
 
@@ -113,7 +113,7 @@ def restore_fn(plan):
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.OutOfRangeError) as e:
             raise CheckpointError(
                 f"The data of the checkpoint {plan.checkpoint} are damaged; copy or download it "
-                f"again ({e.message[:120]!r})."
+                f"again ({reason(e)[:200]!r})."
             ) from e
         if plan.cast:
             logging.info("%s", plan.cast_notice())

@@ -1,6 +1,7 @@
 """Training: where a run starts, the loop over its steps, and how it ends."""
 
 import dataclasses
+import glob
 import random
 
 from absl import logging
@@ -8,9 +9,9 @@ from absl import logging
 from slim_mp import auto_scale, distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.hooks import CheckpointWriter, Reporter, StopSignals
+from slim_mp.hooks import CheckpointWriter, Reporter, StopRequested, StopSignals
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
-from slim_mp.output_files import make_folder
+from slim_mp.output_files import make_folder, only_run_in
 from slim_mp.train_graph import build_graph
 from slim_mp.watch import Watch
 
@@ -18,6 +19,16 @@ from slim_mp.watch import Watch
 def _start_checkpoint(config):
     """The checkpoint of train_dir to go on from, or None, as `resume` allows."""
     latest = warm_start.latest_checkpoint(config.train_dir)
+    # Without an index a checkpoint was never whole: a run was killed while it wrote its first.
+    if (
+        not latest
+        and config.resume != "never"
+        and glob.glob(f"{glob.escape(config.train_dir)}/*.index")
+    ):
+        raise CheckpointError(
+            f"{config.train_dir} holds checkpoints, but none that can be read: restore them, give "
+            "another --train_dir, or start over with --resume=never."
+        )
     if config.resume == "never" and latest:
         raise UsageError(
             f"--resume=never, but {config.train_dir} holds the checkpoint {latest}: give another "
@@ -94,7 +105,7 @@ def _log_start(config, dataset, start_step):
         config.learning_rate.decay_type,
         config.learning_rate.learning_rate,
         steps,
-        config.seed,
+        "none" if config.input.seed is None else config.seed,
         start_step,
     )
 
@@ -151,8 +162,23 @@ def train(config, network_fn, dataset):
             config.max_number_of_steps,
         )
         return TrainResult(start_step, stopped=False)
+    with only_run_in(config.train_dir), StopSignals() as signals:
+        try:
+            step = _train_from(start_step, resume_from, config, network_fn, dataset, signals)
+        except StopRequested:
+            logging.info("Stopped by %s before step %d.", signals.received, start_step + 1)
+            return TrainResult(start_step, stopped=True)
+    if signals.received:
+        logging.info("Stopped by %s; saved step %d.", signals.received, step)
+    logging.info("Step %d is in %s: give it to --checkpoint_path.", step, config.train_dir)
+    return TrainResult(step, stopped=step != config.max_number_of_steps)
+
+
+def _train_from(start_step, resume_from, config, network_fn, dataset, signals):
+    """Builds the graph, restores it and runs its steps; returns the step reached."""
     config = _with_position(config, start_step)
-    with StopSignals() as signals, tf.Graph().as_default():
+    logging.info("Building the graph of %s.", getattr(network_fn, "name", "the network"))
+    with tf.Graph().as_default():
         tf.set_random_seed(config.seed)
         graph = build_graph(config, network_fn, dataset)
         restore = _restore_function(config, graph, resume_from)
@@ -175,16 +201,16 @@ def train(config, network_fn, dataset):
             try:
                 if config.loss_scale.auto and not auto_scale.is_saved(resume_from):
                     auto_scale.set_scale(config, graph, session)
-                step = _run_steps(config, graph, session, start_step, signals, writer, reporter)
+                return _run_steps(config, graph, session, start_step, signals, writer, reporter)
             except INPUT_ERRORS as error:
                 explain_input_error(error, dataset, config.input)
                 raise
-    return TrainResult(step, stopped=step != config.max_number_of_steps)
 
 
 def _run_steps(config, graph, session, step, signals, writer, reporter):
     """Runs steps until the last one or a signal; returns the step reached, which is saved."""
     watch = Watch(config, graph, session)
+    signals.at_once = False
     while step != config.max_number_of_steps and not signals.received:
         fetches = {"train_op": graph.train_op, **graph.counters}
         if reporter.wants(step + 1):
@@ -204,6 +230,4 @@ def _run_steps(config, graph, session, step, signals, writer, reporter):
     writer.save(session, step)
     if step == config.max_number_of_steps:
         graph.batch_norms.warn_if_behind(int(values["applied_steps"]))
-    if signals.received:
-        logging.info("Stopped by %s; saved step %d.", signals.received, step)
     return step

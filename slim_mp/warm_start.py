@@ -86,7 +86,8 @@ def plan_resume(checkpoint, variables, optional=()):
       checkpoint: prefix of the checkpoint, of `latest_checkpoint`.
       variables: all variables that the run saves.
       optional: variables, or names of them, that keep their initial values if the checkpoint lacks
-        them, such as the state of a loss scale. Extra variables of the checkpoint are ignored.
+        them, such as the state of a loss scale. Extra variables of the checkpoint are ignored,
+        unless they are slots or moving averages of the network's.
 
     Returns:
       A RestorePlan.
@@ -104,6 +105,13 @@ def plan_resume(checkpoint, variables, optional=()):
         raise CheckpointError(
             _listing(plan, wanted, needed, f"The checkpoint {checkpoint} in --train_dir")
             + _resume_cure(checkpoint, wanted, needed)
+        )
+    lost = [name for name in contents.shapes if name not in wanted and _owner(name) in wanted]
+    if lost:
+        raise CheckpointError(
+            f"The checkpoint {checkpoint} in --train_dir holds {len(lost)} slots or moving "
+            f"averages that this run would lose: {few(lost)}."
+            + _resume_cure(checkpoint, wanted, lost)
         )
     if plan.missing:
         logging.info("Not in %s, left as initialised: %s", checkpoint, _all(plan.missing))
@@ -216,12 +224,16 @@ def _joined(given, found):
     return kept + found
 
 
+def _owner(name):
+    """The variable that a slot or a moving average of this name belongs to."""
+    return name.rpartition("/")[0]
+
+
 def _resume_cure(checkpoint, wanted, missing):
     text = ""
-    slots = [name for name in missing if name.rpartition("/")[0] in wanted]
-    if slots:
+    if any(_owner(name) in wanted for name in missing):
         text = (
-            "\nSlots and moving averages are missing if --optimizer or --moving_average_decay is "
+            "\nSlots and moving averages differ if --optimizer or --moving_average_decay is "
             "not what the run began with."
         )
     return text + (

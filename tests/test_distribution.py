@@ -40,8 +40,8 @@ def test_the_machine_is_asked_for_its_gpus():
 
 def test_the_description_says_what_is_idle_and_what_is_not_used():
     describe = {gpus: distribution.local_clones(1, num_gpus=gpus).describe() for gpus in (0, 1, 4)}
-    assert describe[0] == "1 clone(s) on /device:CPU:0; no GPU is used"
-    assert describe[1] == "1 clone(s) on /device:GPU:0"
+    assert describe[0] == "1 clone on /device:CPU:0; no GPU is used"
+    assert describe[1] == "1 clone on /device:GPU:0"
     assert "3 visible GPU(s) stay idle (--num_clones)" in describe[4]
 
 

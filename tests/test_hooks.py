@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import hooks
+from slim_mp import hooks, optimizers
 from slim_mp.compat import tf
-from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.errors import CheckpointError, UsageError, reason
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_disk_that_is_full_at_the_start_is_refused(small_disk):
 
 def test_a_write_that_fails_at_any_place_is_a_checkpoint_error(tmp_path, monkeypatch):
     tiny_runs.run(tmp_path, max_number_of_steps=1)
-    (tmp_path / "train" / "model.ckpt-7.data-00000-of-00001.tempstate1_temp").write_text("part")
+    (tmp_path / "train" / "model.ckpt-7.data-00000-of-00001.tempstate123456").write_text("part")
     for error in (
         OSError(errno.ENOSPC, "No space left on device"),
         tf.errors.ResourceExhaustedError(None, None, "disk quota"),
@@ -225,12 +225,62 @@ def test_a_signal_saves_and_stops_and_the_run_can_go_on(tmp_path, number, caplog
 
 def test_a_second_interrupt_ends_at_once():
     with hooks.StopSignals() as signals:
+        signals.at_once = False
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.received == "SIGTERM"
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
         assert signals.received == "SIGTERM"
+
+
+def test_a_signal_before_the_first_step_ends_the_run_with_nothing_written(tmp_path):
+    def network(images):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return tiny_runs.network()(images)
+
+    result = tiny_runs.run(tmp_path, network)
+    assert (result.step, result.stopped) == (0, True)
+    assert not list((tmp_path / "train").glob("*.index"))
+    assert tiny_runs.run(tmp_path).step == 3
+
+
+def test_a_second_run_in_a_train_dir_is_refused(tmp_path):
+    seen = []
+
+    def network(images):
+        with pytest.raises(UsageError, match="Another run is writing to"):
+            tiny_runs.run(tmp_path)
+        seen.append(images)
+        return tiny_runs.network()(images)
+
+    assert tiny_runs.run(tmp_path, network).step == 3
+    assert seen
+
+
+def test_a_train_dir_whose_only_checkpoint_is_damaged_is_left_alone(tmp_path):
+    tiny_runs.run(tmp_path)
+    (data,) = (tmp_path / "train").glob("*.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="none that can be read"):
+        tiny_runs.run(tmp_path, max_number_of_steps=5)
+    assert len(tiny_runs.metrics(tmp_path)) == 3
+    assert tiny_runs.run(tmp_path, resume="never", max_number_of_steps=2).step == 2
+
+
+def test_a_change_of_optimizer_that_would_lose_slots_is_refused(tmp_path):
+    tiny_runs.run(tmp_path, optimizer=optimizers.OptimizerConfig("momentum"))
+    with pytest.raises(CheckpointError, match=r"slots or moving averages that this run would lose"):
+        tiny_runs.run(tmp_path, max_number_of_steps=5)
+
+
+def test_the_reason_of_a_tensorflow_error_is_not_where_it_happened():
+    with tf.Graph().as_default(), tf.Session() as session:
+        broken = tf.debugging.check_numerics(tf.constant(float("nan")), "planted")
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(broken)
+    assert reason(caught.value).startswith("planted")
+    assert reason(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
 
 
 def test_a_run_on_a_terminal_has_a_progress_bar(tmp_path, monkeypatch, capfd):
