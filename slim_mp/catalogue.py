@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import re
+import shlex
 
 from slim_mp.checkpoint_files import find_checkpoint
 from slim_mp.errors import CheckpointError, UsageError
@@ -17,6 +18,8 @@ from slim_mp.errors import CheckpointError, UsageError
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalogue.json")
 DEFAULT_FOLDER = "checkpoints"
 FOLDER_VARIABLE = "SLIM_MP_CHECKPOINTS_DIR"
+# Names of the entries whose weights lie in DEFAULT_FOLDER of the repository.
+_IN_A_CLONE = ("mobilenet_v1",)
 CLASSES_KNOWN_FROM = ("weights", "readme", "inferred")
 
 
@@ -141,10 +144,20 @@ def resolve(path, folder):
     unpacked = os.path.join(folder, entry.folder)
     if not os.path.isdir(unpacked):
         raise CheckpointError(
-            f"The published checkpoint {path} is not in {unpacked} yet; fetch it first: "
-            f"python -m slim_mp.fetch {path} --checkpoints_dir={folder}"
+            f"The published checkpoint {path} is not in {unpacked} yet; {_clone_hint(path)}"
+            f"fetch it first: python -m slim_mp.fetch {path} "
+            f"--checkpoints_dir={shlex.quote(folder)}"
         )
     return locate(entry, unpacked), entry
+
+
+def _clone_hint(name):
+    if name not in _IN_A_CLONE:
+        return ""
+    return (
+        "it comes with a clone of the project: give --checkpoints_dir=CLONE/"
+        f"{DEFAULT_FOLDER} with the clone's folder, or "
+    )
 
 
 def published_as(network, num_classes, prefix):

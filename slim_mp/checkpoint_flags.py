@@ -20,8 +20,9 @@ def define_checkpoints_folder_flag():
     flags.DEFINE_string(
         "checkpoints_dir",
         None,
-        f"Folder of published checkpoints; by default ${catalogue.FOLDER_VARIABLE} or "
-        f"{catalogue.DEFAULT_FOLDER}.",
+        f"Folder of published checkpoints; by default ${catalogue.FOLDER_VARIABLE}, or else "
+        f"{catalogue.DEFAULT_FOLDER} in the current folder, which in a clone of the project holds "
+        "mobilenet_v1.",
     )
 
 
@@ -45,7 +46,8 @@ def define_inspection_flags():
     flags.DEFINE_string(
         "checkpoint_exclude_scopes",
         None,
-        "Scopes that are not restored; by default the head where the number of classes differs.",
+        "Comma-separated scopes that are not restored, such as MobilenetV1/Logits; by default the "
+        "head where the number of classes differs.",
     )
 
 

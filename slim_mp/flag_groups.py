@@ -12,20 +12,21 @@ from slim_mp.precision import PRECISIONS
 from slim_mp.preprocessing import PREPROCESSINGS
 from slim_mp.train_config import LossScaleConfig
 
-OPTIMIZER_FIELDS = (
-    "adadelta_rho",
-    "adagrad_initial_accumulator_value",
-    "adam_beta1",
-    "adam_beta2",
-    "opt_epsilon",
-    "ftrl_learning_rate_power",
-    "ftrl_initial_accumulator_value",
-    "ftrl_l1",
-    "ftrl_l2",
-    "momentum",
-    "rmsprop_momentum",
-    "rmsprop_decay",
-)
+# Parameters of the optimizers; none of them has any effect on another optimizer.
+OPTIMIZER_FIELDS = {
+    "adadelta_rho": "adadelta: decay of its averages.",
+    "adagrad_initial_accumulator_value": "adagrad: what its sums of squares begin with.",
+    "adam_beta1": "adam: decay of the mean gradient.",
+    "adam_beta2": "adam: decay of the mean squared gradient.",
+    "opt_epsilon": "adadelta, adam, rmsprop: term in the divisor; adam is usually given 1e-8.",
+    "ftrl_learning_rate_power": "ftrl: power of the learning rate, at most 0.",
+    "ftrl_initial_accumulator_value": "ftrl: what its sums of squares begin with.",
+    "ftrl_l1": "ftrl: strength of the L1 penalty.",
+    "ftrl_l2": "ftrl: strength of the L2 penalty.",
+    "momentum": "momentum: share of the step before that is repeated.",
+    "rmsprop_momentum": "rmsprop: share of the step before that is repeated.",
+    "rmsprop_decay": "rmsprop: decay of the mean squared gradient.",
+}
 # Flags that only make sense with several machines, and their defaults.
 CLUSTER_DEFAULTS = {
     "master": "",
@@ -35,13 +36,15 @@ CLUSTER_DEFAULTS = {
     "sync_replicas": False,
     "replicas_to_aggregate": 1,
 }
+_CLUSTER_ONLY = "[Several machines: not supported yet, leave it out.]"
 
 
 def _define_network_flags():
     flags.DEFINE_string(
         "model_name",
         "inception_v3",
-        "The network; a wrong name lists them all. If it is not given, that of the checkpoint.",
+        "The network; a wrong name lists them all. If it is not given and there is a checkpoint, "
+        "the checkpoint's network takes the place of the default.",
     )
     flags.DEFINE_enum("dtype", "fp32", list(PRECISIONS), "What the network computes in.")
     flags.DEFINE_boolean(
@@ -58,22 +61,28 @@ def define_dataset_flags(split):
         "dataset_name",
         "imagenet",
         "flowers, cifar10, mnist or imagenet, as slim's tools write them; digits, which ships with "
-        "slim_mp and is used where neither this flag nor --dataset_dir is given; synthetic; or any "
+        "slim_mp and is the default where --dataset_dir is not given either; synthetic; or any "
         "other name N of record files N_SPLIT*.tfrecord or SPLIT-*-of-* with a labels.txt.",
     )
     flags.DEFINE_string(
-        "dataset_split_name", split, "The split of the dataset; of digits, train or validation."
+        "dataset_split_name",
+        split,
+        "The split. Digits have train and validation; if the flag is not given, they are evaluated "
+        "on validation, whatever the default.",
     )
     flags.DEFINE_string("dataset_dir", None, "The folder of the record files and labels.txt.")
     flags.DEFINE_string(
-        "file_pattern", None, "Pattern of the record files in --dataset_dir; %s is the split."
+        "file_pattern",
+        None,
+        "Pattern of the record files in --dataset_dir; %s is the split, as in 'birds-%s-*.rec'.",
     )
     flags.DEFINE_integer("num_classes", None, "Classes of a dataset without a labels.txt.")
     flags.DEFINE_integer(
         "labels_offset",
         0,
         "Is subtracted from the labels; 1 drops the background class of ImageNet for the published "
-        "VGG and ResNet v1 checkpoints. If it is not given, it follows from the checkpoint.",
+        "VGG and ResNet v1 checkpoints. If it is not given, what fits the checkpoint, if there is "
+        "one, takes the place of the default.",
     )
     flags.DEFINE_enum(
         "preprocessing_name",
@@ -86,13 +95,15 @@ def define_dataset_flags(split):
 
 
 def _define_cluster_flags():
-    note = "For training on several machines, which slim_mp does not do yet."
-    flags.DEFINE_string("master", CLUSTER_DEFAULTS["master"], note)
-    flags.DEFINE_integer("worker_replicas", CLUSTER_DEFAULTS["worker_replicas"], note)
-    flags.DEFINE_integer("num_ps_tasks", CLUSTER_DEFAULTS["num_ps_tasks"], note)
-    flags.DEFINE_integer("task", CLUSTER_DEFAULTS["task"], note)
-    flags.DEFINE_boolean("sync_replicas", CLUSTER_DEFAULTS["sync_replicas"], note)
-    flags.DEFINE_integer("replicas_to_aggregate", CLUSTER_DEFAULTS["replicas_to_aggregate"], note)
+    def define(define_flag, name, words):
+        define_flag(name, CLUSTER_DEFAULTS[name], f"{_CLUSTER_ONLY} {words}")
+
+    define(flags.DEFINE_string, "master", "Address of the session's server.")
+    define(flags.DEFINE_integer, "worker_replicas", "Number of workers.")
+    define(flags.DEFINE_integer, "num_ps_tasks", "Number of parameter servers.")
+    define(flags.DEFINE_integer, "task", "Index of this worker.")
+    define(flags.DEFINE_boolean, "sync_replicas", "Whether workers step together.")
+    define(flags.DEFINE_integer, "replicas_to_aggregate", "Workers that a step waits for.")
 
 
 def _define_loss_scale_flags():
@@ -129,8 +140,8 @@ def _define_loss_scale_flags():
 def _define_optimizer_flags():
     defaults = optimizers.OptimizerConfig()
     flags.DEFINE_enum("optimizer", defaults.name, list(optimizers.OPTIMIZERS), "The optimizer.")
-    for name in OPTIMIZER_FIELDS:
-        flags.DEFINE_float(name, getattr(defaults, name), f"Parameter {name} of the optimizer.")
+    for name, words in OPTIMIZER_FIELDS.items():
+        flags.DEFINE_float(name, getattr(defaults, name), f"Of the optimizer {words}")
     flags.DEFINE_float("weight_decay", 0.00004, "Scale of the L2 loss of the weights.")
     flags.DEFINE_float("label_smoothing", 0.0, "Share of the label that goes to all classes.")
     flags.DEFINE_float(
@@ -231,11 +242,14 @@ def _define_warm_start_flags():
     flags.DEFINE_string(
         "checkpoint_exclude_scopes",
         None,
-        "Comma-separated scopes that are not restored from it; if it is not given, the head where "
-        "the number of classes differs.",
+        "Comma-separated scopes that are not restored from it, such as MobilenetV1/Logits; if it "
+        "is not given, the head where the number of classes differs.",
     )
     flags.DEFINE_string(
-        "trainable_scopes", None, "Comma-separated scopes to train; by default all variables."
+        "trainable_scopes",
+        None,
+        "Comma-separated scopes to train, such as resnet_v1_50/block4,resnet_v1_50/logits; by "
+        "default all variables.",
     )
     flags.DEFINE_boolean(
         "freeze_batch_norm",
@@ -243,9 +257,8 @@ def _define_warm_start_flags():
         "Keep the statistics of batch norm outside --trainable_scopes as they are, and compute "
         "with them there.",
     )
-    flags.DEFINE_boolean(
-        "ignore_missing_vars", False, "Initialise variables that the checkpoint lacks."
-    )
+    words = "Initialise variables that the checkpoint lacks."
+    flags.DEFINE_boolean("ignore_missing_vars", False, words)
 
 
 def define_training_flags():
@@ -266,7 +279,7 @@ def define_evaluation_flags():
     define_dataset_flags(split="test")
     flags.DEFINE_integer("batch_size", 100, "Images in a batch; the metrics do not depend on it.")
     flags.DEFINE_integer("max_num_batches", None, "Batches to evaluate; by default all.")
-    flags.DEFINE_string("master", "", "For several machines, which slim_mp does not do yet.")
+    flags.DEFINE_string("master", "", _CLUSTER_ONLY)
     flags.DEFINE_string(
         "checkpoint_path",
         "/tmp/tfmodel/",

@@ -7,6 +7,8 @@ CHECKPOINT is a file, a prefix, a folder, or the name of a published checkpoint.
 
 import math
 
+from absl import logging
+
 from slim_mp import catalogue, checkpoint_defaults, checkpoint_flags
 from slim_mp.checkpoint_files import global_step_of, read_contents
 from slim_mp.errors import UsageError
@@ -148,6 +150,8 @@ def inspect(path, request):
 
 def main(operands):
     """Prints the report of the checkpoint on the command line."""
+    # The report says what the log would, and nothing may stand before it.
+    logging.set_verbosity(logging.WARNING)
     if len(operands) != 1:
         raise UsageError(f"Name one checkpoint to inspect; {len(operands)} were given.")
     print(inspect(operands[0], checkpoint_flags.inspection_request()))

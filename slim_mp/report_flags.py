@@ -31,8 +31,8 @@ def define_report_flags():
     flags.DEFINE_string(
         "checkpoint_exclude_scopes",
         None,
-        "Comma-separated scopes that are not restored from it; if it is not given, the head where "
-        "the number of classes differs.",
+        "Comma-separated scopes that are not restored from it, such as MobilenetV1/Logits; if it "
+        "is not given, the head where the number of classes differs.",
     )
     flags.DEFINE_boolean(
         "ignore_missing_vars", False, "Initialise variables that the checkpoint lacks."

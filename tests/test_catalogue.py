@@ -87,6 +87,16 @@ def test_a_name_that_was_not_fetched_has_the_command_that_does(tmp_path):
     assert str(caught.value).endswith(command)
 
 
+def test_weights_of_a_clone_are_pointed_to_and_lie_there(tmp_path):
+    for name in catalogue.entries():
+        with pytest.raises(CheckpointError) as caught:
+            catalogue.resolve(name, str(tmp_path / "with blanks"))
+        is_said = "--checkpoints_dir=CLONE/checkpoints" in str(caught.value)
+        assert is_said == (CHECKPOINTS / catalogue.get_entry(name).folder).is_dir(), name
+        assert str(caught.value).endswith(f" --checkpoints_dir='{tmp_path}/with blanks'")
+    assert CHECKPOINTS.name == catalogue.DEFAULT_FOLDER
+
+
 def test_a_path_that_exists_goes_before_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     prefix = save(tmp_path / "mobilenet_v1" / "model.ckpt", {"v": np.zeros(3, np.float32)})

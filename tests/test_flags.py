@@ -10,7 +10,7 @@ import pytest
 from absl import flags as absl_flags
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import flag_groups
+from slim_mp import flag_groups, optimizers
 from slim_mp.compat import tf
 
 # The flags of research/slim's scripts, which keep their names and defaults.
@@ -115,6 +115,31 @@ def test_help_lists_all_flags_and_is_no_error(program, defaults, flag):
     assert f"{program}.py --model_name=resnet_v1_50" in out
     for name in defaults:
         assert re.search(rf"^  --(\[no\])?{name}:", out, re.MULTILINE), name
+
+
+class FieldsThatAreRead:
+    """Stands for an OptimizerConfig and notes which fields an optimizer takes."""
+
+    def __init__(self, name):
+        self.name, self.fields = name, set()
+
+    def __getattr__(self, field):
+        self.fields.add(field)
+        return getattr(optimizers.OptimizerConfig(), field)
+
+
+def test_help_says_which_optimizer_a_parameter_belongs_to():
+    said = {
+        name: set(words.partition(":")[0].split(", "))
+        for name, words in flag_groups.OPTIMIZER_FIELDS.items()
+    }
+    used = {name: set() for name in said}
+    for optimizer in optimizers.OPTIMIZERS:
+        config = FieldsThatAreRead(optimizer)
+        optimizers.make_optimizer(config, 0.1)
+        for field in config.fields:
+            used[field].add(optimizer)
+    assert said == used
 
 
 def train(tmp_path, *arguments):

@@ -55,10 +55,11 @@ def test_another_number_of_classes_leaves_the_head_out():
     assert "--checkpoint_exclude_scopes=MobilenetV1/Logits\n" in report
 
 
-def test_given_scopes_mean_what_they_say():
+def test_given_scopes_mean_what_they_say(caplog):
     report = inspect(
         MOBILENET, "--num_classes=5", "--checkpoint_exclude_scopes=MobilenetV1/Conv2d_0"
     )
+    assert caplog.messages == []
     assert "excluded: 5 (MobilenetV1/Conv2d_0)\n missing: 0\n wrong shape: 2\n" in report
     assert "MobilenetV1/Logits/Conv2d_1c_1x1/biases [1001] in the checkpoint, [5] in the" in report
     assert "--checkpoint_exclude_scopes=MobilenetV1/Conv2d_0,MobilenetV1/Logits\n" in report
