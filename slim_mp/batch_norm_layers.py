@@ -16,6 +16,7 @@ from slim_mp.scopes import lies_under, split_scopes
 
 _SLIM_DECAY = 0.999  # of tf_slim.batch_norm where neither call nor arg_scope gives one
 _CAUGHT_UP = 0.95
+_UPDATES = tf.GraphKeys.UPDATE_OPS
 
 
 @dataclasses.dataclass
@@ -130,6 +131,9 @@ def controlled(config):
             layers.decays[name] = arguments.get("decay", _SLIM_DECAY)
             if not is_trained:
                 layers.outside.add(name)
+            # What a layer updates in the forward pass, the verdict on the step comes too late for.
+            if arguments.get("updates_collections", _UPDATES) is None:
+                arguments["updates_collections"] = _UPDATES
         return batch_norm(inputs, **arguments)
 
     with replaced_batch_norm(call):

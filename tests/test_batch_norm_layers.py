@@ -9,6 +9,7 @@ import slim_mp
 from nets import nets_factory
 from slim_mp import batch_norm_layers, train_config
 from slim_mp.compat import slim, tf
+from slim_mp.errors import NumericsError
 
 DTYPES = ["fp32", "fp16", "bf16"]
 HEAD = "tiny/logits"
@@ -112,6 +113,56 @@ def test_statistics_that_change_in_place_are_frozen_too(tmp_path, fused):
         after = tiny_runs.variables(tmp_path / str(freeze))
         is_fresh = [np.array_equal(after[n], np.full(4, i)) for i, n in enumerate(names)]
         assert is_fresh == [freeze, freeze]
+
+
+def normalized(dtype, form, factor):
+    """A network with one form of batch norm, whose images are multiplied by a factor."""
+
+    def network_fn(images):
+        compute_dtype = slim_mp.get_precision(dtype).compute_dtype
+        images *= tf.cast(factor(), images.dtype)
+        with tf.variable_scope("tiny"), slim_mp.arg_scope(compute_dtype, float32_kernels=True):
+            # A rectifier may make zeros of what is not a number.
+            net = slim.conv2d(images, 4, 3, activation_fn=None, scope="conv1")
+            net = slim.batch_norm(net, decay=0.5, **form)
+            net = tf.reduce_mean(net, [1, 2])
+            net = slim.fully_connected(net, 3, activation_fn=None, scope="logits")
+        return tf.cast(net, tf.float32), {}
+
+    return network_fn
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"fused": True, "updates_collections": None},
+        {"fused": False, "updates_collections": None},
+    ],
+    ids=["fused", "unfused"],
+)
+def test_a_skipped_step_leaves_statistics_that_change_in_place_as_they_were(tmp_path, form, dtype):
+    for last in (1, 2, 3):
+        network_fn = normalized(dtype, form, tiny_runs.bad_steps(2))
+        tiny_runs.run(tmp_path, network_fn, dtype=dtype, max_number_of_steps=last)
+    first, skipped, last = (tiny_runs.variables(tmp_path, step) for step in (1, 2, 3))
+    assert skipped["loss_scale/skipped_steps"] == 1
+    names = [name for name in first if name.startswith("tiny/")]
+    tiny_runs.assert_equal_bits(skipped, first, names)
+    for name in (n for n in names if "moving_" in n):
+        assert not np.array_equal(last[name], first[name])
+
+
+@pytest.mark.parametrize("form", [{"zero_debias_moving_mean": True}, {"renorm": True}])
+def test_statistics_beyond_the_guard_are_not_saved_when_they_are_spoilt(tmp_path, form):
+    """These forms keep statistics of their own in the forward pass."""
+    tiny_runs.run(tmp_path, normalized("fp32", form, tiny_runs.bad_steps(2)), max_number_of_steps=1)
+    before = tiny_runs.variables(tmp_path)
+    with pytest.raises(NumericsError, match=r"are not finite after step 2.*not saved"):
+        tiny_runs.run(
+            tmp_path, normalized("fp32", form, tiny_runs.bad_steps(2)), max_number_of_steps=2
+        )
+    tiny_runs.assert_equal_bits(tiny_runs.variables(tmp_path), before)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
