@@ -12,7 +12,7 @@ import re
 from slim_mp import record_files
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
-from slim_mp.input_files import reading
+from slim_mp.input_files import few, reading
 from slim_mp.label_names import LABELS_FILE, MOST_CLASSES, read_label_names
 
 DIGITS = "digits"
@@ -169,7 +169,7 @@ def _find_files(name, split, directory, convention):
         if files:
             return files
     wanted = " or ".join(pattern.replace("%s", split) for pattern in convention.patterns)
-    there = ", ".join(_splits_that_exist(directory, convention))
+    there = few(_splits_that_exist(directory, convention))
     hint = f"there are files of the splits: {there}" if there else _listing(directory)
     raise DataError(
         f"{directory} has no files {wanted} for the split '{split}' of '{name}'; {hint}. Choose "
@@ -182,18 +182,17 @@ def _other_sets(name, split, directory):
     """A sentence on which other sets a folder holds, by the names of their files; else nothing."""
     pattern = re.compile(rf"(.+?)_(?:train|validation|test|{re.escape(split)})(_.*)?\.tfrecord")
     found = map(pattern.fullmatch, _names_in(directory))
-    names = sorted({match[1] for match in found if match} - {name})
+    names = sorted({match[1] for match in found if match and match[1].isprintable()} - {name})
     if len(names) == 1:
         return f" The folder holds files of '{names[0]}': --dataset_name={names[0]} reads them."
-    return f" The folder holds files of {', '.join(names)}: give --dataset_name." if names else ""
+    return f" The folder holds files of {few(names)}: give --dataset_name." if names else ""
 
 
-def _listing(directory, most=5):
+def _listing(directory):
     names = _names_in(directory)
     if not names:
         return "the folder is empty"
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"the folder holds {', '.join(names[:most])}{more}"
+    return f"the folder holds {few(names)}"
 
 
 def _number_of_classes(name, directory, num_classes, label_names, convention):

@@ -65,8 +65,9 @@ def open_dataset(bundled_split):
 
 def _warn_of_a_large_batch(dataset):
     """Says where a step of training takes more images than there are, and perhaps all memory."""
-    images = FLAGS.batch_size * FLAGS.num_clones if "num_clones" in FLAGS else 0
-    if dataset.files and images > dataset.num_examples:
+    images = FLAGS.batch_size * (FLAGS.num_clones if "num_clones" in FLAGS else 1)
+    is_training = "train_image_size" in FLAGS
+    if is_training and dataset.files and images > dataset.num_examples:
         logging.warning(
             "A step takes %d images (--batch_size times --num_clones), more than the %d of the "
             "split '%s': images repeat within a step, and memory may run out.",

@@ -12,6 +12,7 @@ from absl import logging
 from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
+from slim_mp.input_files import few
 
 # What `explain_input_error` can explain. TensorFlow quotes the bytes of a record that is no Example
 # in its message, and the session then fails to decode that as text.
@@ -118,7 +119,7 @@ def find_problem(serialized, decodes, labels_offset, num_classes):
 
 def _feature_problem(features, key, kind):
     if key not in features:
-        there = ", ".join(sorted(features)) or "none"
+        there = few(sorted(features), most=20) or "none"
         return f"has no feature {key}; its features are: {there}. Write the record files again"
     found = features[key].WhichOneof("kind")
     if found != kind:

@@ -31,9 +31,16 @@ def reading(path):
         yield
     except (OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         raise DataError(
-            f"{path} cannot be read ({_reason(error)}); correct its permissions, put a readable "
-            "file in its place, or remove it."
+            f"{path} cannot be read ({_reason(error)}); correct its permissions, or put a "
+            "readable one in its place."
         ) from error
+
+
+def few(names, most=5):
+    """Lists the first of some names; one that could do a terminal harm is quoted, or cut."""
+    clean = [name if name.isprintable() and len(name) <= 80 else shown(name) for name in names]
+    more = f" and {len(clean) - most} more" if len(clean) > most else ""
+    return ", ".join(clean[:most]) + more
 
 
 def shown(text, most=40):

@@ -106,6 +106,16 @@ def test_a_file_name_that_is_no_text_is_named(tmp_path):
         data.open_dataset("toy", "train", tmp_path, num_classes=10)
 
 
+def test_a_file_name_does_not_reach_the_terminal_raw(tmp_path):
+    for name in ("\x1b[31m.rec", "x" * 200, "\x1b_train.tfrecord", "toy_\x07_0.tfrecord"):
+        (tmp_path / name).touch()
+    for name, said in (("imagenet", r"holds '\\x1b\[31m\.rec', "), ("toy", r"splits: '\\x07'")):
+        with pytest.raises(DataError, match=said) as raised:
+            data.open_dataset(name, "train", tmp_path)
+        assert str(raised.value).isprintable()
+        assert "x" * 100 not in str(raised.value)
+
+
 def test_a_cache_that_may_not_be_read_is_not_used(tmp_path, monkeypatch):
     write_numbered(tmp_path, (2,))
     refuse(monkeypatch, tmp_path / record_files.CACHE_NAME)

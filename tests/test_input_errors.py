@@ -9,6 +9,7 @@ from skimage import data as photographs
 from toy_records import (
     CONFIG,
     encode,
+    make_feature,
     make_record,
     plain_image,
     run_batches,
@@ -33,6 +34,14 @@ BAD_RECORDS = {
     "text": (make_record(b"no image at all", 1), r"15 bytes that cannot be decoded"),
     "empty image": (make_record(b"", 1), r"0 bytes that cannot be decoded"),
     "no image": (make_record(None, 0), r"no feature image/encoded; .* are: image/class/label, "),
+    "strange features": (
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={f"\x1b[31m{n:03d}": make_feature(b"") for n in range(100)}
+            )
+        ).SerializeToString(),
+        r"are: '\\x1b\[31m000', .*\[31m019' and 80 more\. Write",
+    ),
     "no label": (make_record(plain_image(0)), r"no feature image/class/label; .* image/encoded"),
     "large label": (make_record(plain_image(0), 10), r"label 10, .* only 1 to 9 are possible"),
     "negative label": (make_record(plain_image(0), -3), r"label -3, .* only 1 to 9 are possible"),
