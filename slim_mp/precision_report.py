@@ -56,6 +56,8 @@ def write_report(findings, folder):
 
 def main():
     """Measures as the flags say, writes the report and prints its text."""
+    # The report says what the log would, and nothing but a warning may stand before it.
+    logging.set_verbosity(logging.WARNING)
     clones = flags.local_clones()
     request = report_flags.report_request()
     make_folder(request.output_dir, "output_dir")
@@ -69,7 +71,7 @@ def main():
     print(report_page.write_text(findings))
     print(f"Written: {', '.join(paths)}")
     if not report_figure.is_available():
-        logging.info("For a picture and a page, install matplotlib (the extra `plot`).")
+        print("For a picture and a page, install matplotlib (the extra `plot`).")
 
 
 def run():

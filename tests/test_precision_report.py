@@ -232,6 +232,7 @@ def test_the_program_reports_on_lenet_and_the_digits(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "report.txt").read_text() in result.stdout
+    assert not re.search(r"^I\d{4} .*\.py:\d+\]", result.stderr, re.MULTILINE)
     scale = int(re.search(r"--dtype=fp16 --loss_scale=(\d+)", result.stdout).group(1))
     assert scale & (scale - 1) == 0
     for layer in ("conv1", "conv2", "fc3", "fc4"):
