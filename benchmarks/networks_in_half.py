@@ -153,8 +153,8 @@ def main(arguments=None):
     start_graph_mode()
     for name in [] if args.tables_only else args.networks or NETWORKS:
         start = time.perf_counter()
-        results = {**read_results(), name: measure(name)}
-        write_results(results)
+        row = measure(name)
+        write_results({**read_results(), name: row})
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
     text = network_tables.document(read_results(), network_runs.FP16_ACTIVATIONS)
     TABLES.write_text(text)

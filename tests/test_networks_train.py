@@ -11,7 +11,6 @@ from nets.nets_factory import NETWORKS
 from slim_mp.compat import tf
 
 QUICK = ("lenet", "cifarnet", "mobilenet_v1_025")
-OVERFLOWING_AT_128 = ("resnet_v1_200", "inception_v4")
 
 
 def _is_deep(name):
@@ -51,7 +50,7 @@ def test_takes_two_guarded_steps_in_fp16(name):
     _check(taken)
     # A fixed scale takes the same first step.
     assert taken[0].loss_scale == 128
-    if name in OVERFLOWING_AT_128:
+    if name == "resnet_v1_200":
         assert not taken[0].is_applied and 0 < taken[0].overflows < taken[0].gradients / 10
     # The values of the oracle with batch norm's statistics from the images.
     assert np.isfinite(logits).all()
