@@ -25,7 +25,9 @@ _MODULES_WITH_FLAGS = (
 def _program():
     """What the user typed: the name of a script, or of a module after `python -m`."""
     module = sys.modules["__main__"].__spec__
-    return module.name if module else os.path.basename(sys.argv[0])
+    if module and module.origin == sys.argv[0]:
+        return module.name
+    return os.path.basename(sys.argv[0])
 
 
 def _fail(error, exit_code):
