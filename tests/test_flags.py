@@ -333,7 +333,7 @@ def test_training_that_cannot_go_on_has_exit_code_4(tmp_path):
         "--max_number_of_steps=50",
         "--max_consecutive_skips=3",
     )
-    assert_refused(result, 4, "3 steps in a row", "learning rate 1e+38", "--loss_scale=dynamic")
+    assert_refused(result, 4, "3 steps in a row", "learning rate 1e+38", "smaller --learning_rate")
 
 
 @pytest.mark.parametrize(("batch_size", "is_warned"), [(2, True), (1, False)])
