@@ -1,7 +1,6 @@
 """The translation of the command-line flags into configs.
 
-No other part of the library knows of flags but flag_groups.py, flag_checks.py, checkpoint_flags.py
-and program.py.
+No other part of the library knows of flags but the files that are named after them, and program.py.
 """
 
 import math
@@ -13,9 +12,9 @@ from slim_mp.datasets import DIGITS
 from slim_mp.errors import UsageError
 from slim_mp.evaluate import EvalConfig
 from slim_mp.flag_checks import check_flags
-from slim_mp.flag_groups import OPTIMIZER_FIELDS
 from slim_mp.precision import get_precision
 from slim_mp.train_config import LossScaleConfig, TrainConfig, WarmStartConfig
+from slim_mp.update_flags import OPTIMIZER_FIELDS
 
 FLAGS = flags.FLAGS
 

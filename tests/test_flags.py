@@ -10,7 +10,7 @@ import pytest
 from absl import flags as absl_flags
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import flag_groups, optimizers
+from slim_mp import flag_groups, optimizers, update_flags
 from slim_mp.compat import tf
 
 # The flags of research/slim's scripts, which keep their names and defaults.
@@ -131,7 +131,7 @@ class FieldsThatAreRead:
 def test_help_says_which_optimizer_a_parameter_belongs_to():
     said = {
         name: set(words.partition(":")[0].split(", "))
-        for name, words in flag_groups.OPTIMIZER_FIELDS.items()
+        for name, words in update_flags.OPTIMIZER_FIELDS.items()
     }
     used = {name: set() for name in said}
     for optimizer in optimizers.OPTIMIZERS:

@@ -10,6 +10,7 @@ LIBRARY = sorted((ROOT / "slim_mp").glob("*.py"))
 FLAG_ROOMS = (
     "flags.py",
     "flag_groups.py",
+    "update_flags.py",
     "flag_checks.py",
     "checkpoint_flags.py",
     "report_flags.py",
