@@ -5,8 +5,8 @@ import math
 _INTRODUCTION = """# The networks in half precision
 
 Measured by `python -m benchmarks.networks_in_half` on a CPU, with float32 kernels between casts:
-values are rounded to half between operations, products accumulate in float32. Random values of the
-variables are rough on half precision; published weights are kinder.
+values are rounded to half between operations, products accumulate in float32. The variables have
+random values: without trained statistics the activations of some networks exceed what fp16 holds.
 """
 
 _GRAPH = """

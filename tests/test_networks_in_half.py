@@ -39,6 +39,7 @@ def test_the_table_holds_what_was_measured_of_every_network():
     results = networks_in_half.read_results()
     text = network_tables.document(results, network_runs.FP16_ACTIVATIONS)
     assert networks_in_half.TABLES.read_text() == text
+    assert list(results) == list(NETWORKS)
     for name, row in results.items():
         assert row["graph"]["as_published"]
         assert row["graph"]["variables"] == len(oracle.manifest(name)["variables"])
