@@ -160,6 +160,15 @@ def _updates_of_an_applied_step(config, update_ops, averaged, global_step):
     return updates
 
 
+def _counts_after(train_op, optimizer):
+    with tf.control_dependencies([train_op]):
+        return {
+            "applied_steps": optimizer.applied_steps.read_value(),
+            "skipped_steps": optimizer.skipped_steps.read_value(),
+            "consecutive_skips": optimizer.consecutive_skips.read_value(),
+        }
+
+
 def build_graph(config, network_fn, dataset):
     """Builds the training graph in the default graph, which should have a seed.
 
@@ -181,6 +190,7 @@ def build_graph(config, network_fn, dataset):
         iterator = tf.data.make_initializable_iterator(data.training_batches(dataset, step_input))
         batch = iterator.get_next()
         last_batch, keep = keep_batch(batch)
+        # What dropout depends on; read once, before the step is counted.
         step = tf.identity(global_step, name="step")
         rate = optimizers.learning_rate(
             config.learning_rate, global_step, dataset.num_examples, config.images_of_schedule
@@ -200,18 +210,12 @@ def build_graph(config, network_fn, dataset):
         if_applied=_updates_of_an_applied_step(config, update_ops, model_variables, global_step),
         finite=assigned_values(update_ops),
     )
-    with tf.control_dependencies([train_op]):
-        counts = {
-            "applied_steps": optimizer.applied_steps.read_value(),
-            "skipped_steps": optimizer.skipped_steps.read_value(),
-            "consecutive_skips": optimizer.consecutive_skips.read_value(),
-        }
     state = [v for v in tf.global_variables() if v.dtype.is_floating]
     taken_with = {"loss": loss, "learning_rate": rate, "loss_scale": optimizer.loss_scale}
     return TrainGraph(
         train_op=tf.group(train_op, keep),
         global_step=global_step,
-        counters={**counts, **taken_with},
+        counters={**_counts_after(train_op, optimizer), **taken_with},
         metrics={"gradient_norm": _norm(gradients)},
         state=state,
         state_is_finite=all_finite(state),
