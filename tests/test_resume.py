@@ -121,11 +121,10 @@ def test_dropout_and_augmentation_differ_from_step_to_step_and_from_seed_to_seed
 def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path):
     chance = random.Random(0)
 
-    def start(folder):
+    def start(folder, last_step):
         return programs.start(
             programs.TRAIN,
-            "--model_name=mobilenet_v1_025",
-            "--train_image_size=32",
+            "--model_name=lenet",
             "--batch_size=4",
             "--seed=3",
             "--optimizer=momentum",
@@ -134,16 +133,15 @@ def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path):
             "--dtype=fp16",
             "--log_every_n_steps=1",
             "--save_interval_secs=0",
-            "--max_number_of_steps=120",
+            f"--max_number_of_steps={last_step}",
             f"--train_dir={folder}",
         )
 
     def size_of(path):
         return os.path.getsize(path) if path.exists() else 0
 
-    killed = 0
-    while killed < 10:
-        process = start(tmp_path / "killed")
+    for _ in range(10):
+        process = start(tmp_path / "killed", last_step=10**6)
         log = tmp_path / "killed" / "metrics.jsonl"
         before = size_of(log)
         while process.poll() is None and size_of(log) <= before:
@@ -152,11 +150,12 @@ def test_a_process_killed_ten_times_ends_as_one_that_was_not(tmp_path):
         process.send_signal(signal.SIGKILL)
         code, _, err = programs.finish(process)
         assert code == -signal.SIGKILL, err
-        killed += 1
+    # How far the killed runs came depends on the machine.
+    last_step = read(tmp_path / "killed")["global_step"] + 5
     for folder in ("killed", "whole"):
-        code, _, err = programs.finish(start(tmp_path / folder))
+        code, _, err = programs.finish(start(tmp_path / folder, last_step))
         assert code == 0, err
     expected = read(tmp_path / "whole")
-    assert expected["global_step"] == 120
-    assert np.abs(expected["MobilenetV1/Logits/Conv2d_1c_1x1/weights/Momentum"]).max() > 0
+    assert expected["global_step"] == last_step
+    assert np.abs(expected["LeNet/fc4/weights/Momentum"]).max() > 0
     tiny_runs.assert_equal_bits(read(tmp_path / "killed"), expected)
