@@ -15,6 +15,10 @@ from slim_mp.errors import DataError, UsageError
 from slim_mp.input_files import few, reading
 from slim_mp.label_names import LABELS_FILE, MOST_CLASSES, read_label_names
 
+# The features of slim's records.
+IMAGE_KEY = "image/encoded"
+LABEL_KEY = "image/class/label"
+
 DIGITS = "digits"
 SYNTHETIC = "synthetic"
 
@@ -30,11 +34,16 @@ class Dataset:
     Attributes:
       name: the name it was opened by.
       split: the split it was opened by.
-      files: paths of its TFRecord files, in order; none for the synthetic set.
-      examples_per_file: the number of examples of each file.
-      num_bytes: the size of all files together.
+      files: paths of its TFRecord files, in order; none for a set of image files and for the
+        synthetic set.
+      examples_per_file: the number of examples of each file; that of all where there are no files.
+      num_bytes: the size of all files together; of image files, an estimate.
       num_classes: labels in the files are below it.
       label_names: the name of each class, or None if there is no labels.txt.
+      images: paths of its image files, class after class; none for record files.
+      labels: the label of each of them.
+      image_key: the feature of a record that holds the encoded image.
+      label_key: the feature of a record that holds the label.
     """
 
     name: str
@@ -44,6 +53,10 @@ class Dataset:
     num_bytes: int
     num_classes: int
     label_names: tuple | None = None
+    images: tuple = ()
+    labels: tuple = ()
+    image_key: str = IMAGE_KEY
+    label_key: str = LABEL_KEY
 
     @property
     def num_examples(self):

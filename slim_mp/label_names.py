@@ -1,6 +1,7 @@
-"""labels.txt, the file beside the records that names the classes."""
+"""The names of classes: labels.txt, which gives them, and which names may stand side by side."""
 
 import os
+import unicodedata
 
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
@@ -59,3 +60,43 @@ def _parse_line(line, what):
             f"{what}; a label must be below {MOST_CLASSES}: number the classes from 0 on."
         )
     return int(digits), name.strip()
+
+
+def number_classes(names, source):
+    """Numbers classes in the order of their names.
+
+    Args:
+      names: the names, without repetition, in any order.
+      source: the folder or list that they are from, for messages.
+
+    Returns:
+      A dict of name to label, from 0 on, in the order of the code points of the names in Unicode's
+      composed form, which does not depend on the disk they lie on.
+
+    Raises:
+      DataError: if a name cannot be shown, or two differ only in case, in spaces around them or in
+        the form in which Unicode writes them: such folders are one on another disk.
+    """
+    alike = {}
+    for name in sorted(names):
+        if not name.isprintable():
+            raise DataError(
+                f"{source} has a class {shown(name)}, whose name cannot be shown; rename it."
+            )
+        other = alike.setdefault(plain_name(name).lower(), name)
+        if other != name:
+            raise DataError(
+                f"{source} has the classes {_told_apart(other, name)}, which differ only in case, "
+                "in spaces or in how Unicode writes them; rename one, or make one class of both."
+            )
+    return {name: label for label, name in enumerate(sorted(names, key=plain_name))}
+
+
+def plain_name(name):
+    """The name of a class as it is compared and kept: composed (NFC), without spaces around it."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def _told_apart(first, second):
+    quote = ascii if plain_name(first) == plain_name(second) else shown
+    return f"{quote(first)} and {quote(second)}"

@@ -1,0 +1,148 @@
+"""Lists of image files and their labels, as CSV with a header or as JSON-lines."""
+
+import csv
+import dataclasses
+import io
+import json
+
+from slim_mp.errors import DataError
+from slim_mp.input_files import reading, shown
+
+CSV, JSON_LINES = ".csv", ".jsonl"
+
+# What a list may call what it says of a file; the first name is the one that messages give.
+_COLUMNS = {
+    "file": ("file", "filename", "path", "image"),
+    "label": ("label", "class"),
+    "split": ("split",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a list says of one file.
+
+    Attributes:
+      line: number of the line, from 1 on, on which the row ends.
+      file: its path as it is written there.
+      label: its class as it is written there: a name, or a number.
+      split: its split as it is written there, or None if the list says nothing of splits.
+    """
+
+    line: int
+    file: str
+    label: str
+    split: str | None
+
+
+def is_list(path):
+    """Returns whether a path is that of a list, by its ending."""
+    return path.lower().endswith((CSV, JSON_LINES))
+
+
+def read_rows(path):
+    """Reads a list.
+
+    Args:
+      path: a .csv file with a header of `file`, `label` and, if need be, `split` (or another name
+        of these in `_COLUMNS`), or a .jsonl file with an object of these keys on each line. UTF-8.
+
+    Returns:
+      The `Row`s, a list.
+
+    Raises:
+      DataError: if it cannot be read or lists nothing, or a row lacks something; the message names
+        the line.
+    """
+    text = _text(path)
+    records = _csv_records(path, text) if path.lower().endswith(CSV) else _json(path, text)
+    rows = [_row(record, f"Line {line} of {path}", line) for line, record in records]
+    if not rows:
+        raise DataError(f"{path} lists no images; write a line for each.")
+    without = [row.line for row in rows if row.split is None]
+    if 0 < len(without) < len(rows):
+        raise DataError(f"Line {without[0]} of {path} has no split, but other lines have one.")
+    return rows
+
+
+def _text(path):
+    with reading(path), open(path, "rb") as file:
+        content = file.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"Line {line} of {path} is not UTF-8; save the list as UTF-8.") from error
+
+
+def _csv_records(path, text):
+    """The line and the dict of column to field of each row of a CSV file."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = None
+    try:
+        for fields in reader:
+            what = f"Line {reader.line_num} of {path}"
+            if header is None:
+                header = [name.strip().lower() for name in fields]
+                _check_header(header, what)
+            elif fields and len(fields) != len(header):
+                raise DataError(
+                    f"{what} has {len(fields)} fields, but the header has {len(header)}; correct "
+                    "it, and put fields that hold a comma in double quotes."
+                )
+            elif fields:
+                yield reader.line_num, dict(zip(header, fields, strict=True))
+    except csv.Error as error:
+        raise DataError(f"Line {reader.line_num} of {path} is not CSV ({error}).") from error
+
+
+def _check_header(header, what):
+    for key in ("file", "label"):
+        if not set(_COLUMNS[key]) & set(header):
+            raise DataError(
+                f"{what} is {shown(','.join(header))}; it must be a header with the columns file "
+                "and label, separated by a comma."
+            )
+
+
+def _json(path, text):
+    """The line and the object of each line of a JSON-lines file."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise DataError(
+                f"Line {number} of {path} is {shown(line.strip())}; each line must be a JSON "
+                'object such as {"file": "a.jpg", "label": "daisy"}.'
+            )
+        yield number, record
+
+
+def _row(record, what, line):
+    values = {}
+    for key, names in _COLUMNS.items():
+        found = [name for name in names if name in record]
+        if len(found) > 1:
+            raise DataError(f"{what} has {' and '.join(found)}, which mean the same; keep one.")
+        if found:
+            values[key] = _value(record[found[0]], key, what)
+        elif key != "split":
+            raise DataError(f"{what} has no {key}; add it.")
+    return Row(line, values["file"], values["label"], values.get("split"))
+
+
+def _value(value, key, what):
+    if key == "label" and type(value) is int:
+        value = str(value)
+    if not isinstance(value, str):
+        allowed = "text or a whole number" if key == "label" else "text"
+        raise DataError(f"{what} has the {key} {shown(str(value))}; it must be {allowed}.")
+    # A space may belong to the name of a file, but not to that of a class.
+    value = value if key == "file" else value.strip()
+    if not value:
+        raise DataError(f"{what} has an empty {key}; fill it in or leave the line out.")
+    return value
