@@ -163,12 +163,11 @@ def _pair(seed, index):
 
 def _prepare(serialized, dataset, config, seed=None):
     """From a record to an image in the compute dtype and a label; training if there is a seed."""
-    image, label = decoding.parse_example(
-        serialized, config.channels, config.labels_offset, dataset.num_classes
-    )
-    image = preprocessing.preprocess(
+    encoded, label = decoding.parse_example(serialized, config.labels_offset, dataset.num_classes)
+    image = preprocessing.preprocess_encoded(
         config.preprocessing,
-        image,
+        encoded,
+        config.channels,
         config.image_size,
         config.image_size,
         is_training=seed is not None,

@@ -1,4 +1,4 @@
-"""One record: from a serialized tf.train.Example to an image and a label, in the graph.
+"""One record: from a serialized tf.train.Example to the bytes of an image, its pixels and a label.
 
 On the hot path a bad record only fails; `input_errors` finds it and says why.
 """
@@ -37,19 +37,18 @@ def decode_image(encoded, channels):
     return tf.cast(tf.rint(luma), tf.uint8)
 
 
-def parse_example(serialized, channels, labels_offset, num_classes):
-    """Reads image and label of a record.
+def parse_example(serialized, labels_offset, num_classes):
+    """Reads image file and label of a record.
 
     Args:
       serialized: string tensor []: a tf.train.Example with `image/encoded` and
         `image/class/label`.
-      channels: 1 or 3.
       labels_offset: an int that is subtracted from the label.
       num_classes: the number of classes of the record files, before that subtraction.
 
     Returns:
-      (image, label): uint8 [h, w, channels] and int64 [] in [0, num_classes - labels_offset).
-      Running them fails if a feature is missing, the image cannot be decoded or the label is
+      (encoded, label): string [], the bytes of an image file, and int64 [] in
+      [0, num_classes - labels_offset). Running them fails if a feature is missing or the label is
       out of range.
     """
     features = tf.io.parse_single_example(serialized, _FEATURES)
@@ -57,4 +56,4 @@ def parse_example(serialized, channels, labels_offset, num_classes):
     in_range = tf.logical_and(label >= labels_offset, label < num_classes)
     with tf.control_dependencies([tf.debugging.Assert(in_range, ["label out of range:", label])]):
         label = tf.identity(label - labels_offset)
-    return decode_image(features[IMAGE_KEY], channels), label
+    return features[IMAGE_KEY], label

@@ -1,4 +1,4 @@
-"""Image maths: from a decoded image to the input of a network, in one of four styles.
+"""Image maths: from an image file to the input of a network, in one of four styles.
 
 Each published network was trained with one of these styles, and its published accuracy holds
 only with that one. Everything random is a function of a seed that is passed in, so a run can be
@@ -11,6 +11,7 @@ Multiple Layers of Features from Tiny Images", 2009 (cifarnet).
 import dataclasses
 from collections.abc import Callable
 
+from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 
@@ -271,3 +272,22 @@ def preprocess(style, image, height, width, is_training, seed=None):
             result = row.evaluate(image, height, width)
         result.set_shape([height, width, channels])
         return result
+
+
+def preprocess_encoded(style, encoded, channels, height, width, is_training, seed=None):
+    """Makes the input of a network from an image file.
+
+    Args:
+      style: a key of `PREPROCESSINGS`.
+      encoded: string tensor []: the bytes of a JPEG, PNG, GIF or BMP file.
+      channels: 1 or 3.
+      height, width, is_training, seed: as for `preprocess`.
+
+    Returns:
+      What `preprocess` returns. Running it fails if the image cannot be decoded.
+
+    Raises:
+      UsageError, ValueError: as `preprocess`.
+    """
+    image = decoding.decode_image(encoded, channels)
+    return preprocess(style, image, height, width, is_training, seed)
