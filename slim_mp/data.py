@@ -40,6 +40,9 @@ class InputConfig:
       shard_index: which of the disjoint shards of the training split this worker reads.
       num_shards: the number of shards.
       start_example: the position in the (shard's) training stream to start at.
+      crops: crops of each image of an evaluation: 1, or 10 as in Krizhevsky et al. (2012).
+      central_fraction: share of each side that the central crop of an evaluation keeps, or None for
+        that of the preprocessing.
     """
 
     preprocessing: str
@@ -54,6 +57,8 @@ class InputConfig:
     shard_index: int = 0
     num_shards: int = 1
     start_example: int = 0
+    crops: int = 1
+    central_fraction: float | None = None
 
     def __post_init__(self):
         preprocessing.get_preprocessing(self.preprocessing)
@@ -69,6 +74,12 @@ class InputConfig:
             raise UsageError(
                 f"shard_index is {self.shard_index}; with {self.num_shards} shards it must be 0 to "
                 f"{self.num_shards - 1}."
+            )
+        if self.crops not in (1, 10):
+            raise UsageError(f"crops is {self.crops}; it must be 1 or 10.")
+        if self.central_fraction is not None and not 0 < self.central_fraction <= 1:
+            raise UsageError(
+                f"central_fraction is {self.central_fraction}; it must be above 0 and at most 1."
             )
 
 
@@ -113,7 +124,7 @@ def training_batches(dataset, config):
     return batches.with_options(_options(config, deterministic=config.seed is not None))
 
 
-def evaluation_batches(dataset, config):
+def evaluation_batches(dataset, config, with_names=False):
     """Each example of a split exactly once, in the order of the files.
 
     Shards, the seed and the start of the config are for training only.
@@ -121,24 +132,50 @@ def evaluation_batches(dataset, config):
     Args:
       dataset: a `Dataset`.
       config: an `InputConfig`.
+      with_names: whether the name of each example is wanted.
 
     Returns:
       A tf.data.Dataset of (images, labels) as for training, without distortion; the last batch
-      is smaller if batch_size does not divide the number of examples.
+      is smaller if batch_size does not divide the number of examples. With ten crops the images are
+      [batch, 10, image_size, image_size, channels]. With names it is of (images, labels, names),
+      names string [batch]: the path of an image file; of a record its image/filename or, where it
+      has none, FILE#NUMBER, the record file without its folder and the record counted from 0; of a
+      synthetic image its number.
 
     Raises:
       UsageError: if labels_offset leaves no class.
     """
     _check_classes(dataset, config)
     if dataset.files:
-        examples = tf.data.TFRecordDataset(list(dataset.files)).map(
-            lambda serialized: _prepare(serialized, dataset, config),
-            num_parallel_calls=config.num_preprocessing_threads,
+        starts = [0, *itertools.accumulate(dataset.examples_per_file[:-1])]
+
+        def prepare(number, serialized):
+            example = _prepare(serialized, dataset, config)
+            if not with_names:
+                return example
+            return *example, _name(number, serialized, starts, dataset)
+
+        examples = (
+            tf.data.TFRecordDataset(list(dataset.files))
+            .enumerate()
+            .map(prepare, num_parallel_calls=config.num_preprocessing_threads)
         )
     else:
         examples = _synthetic_examples(dataset, config, dataset.num_examples)
+        if with_names:
+            examples = examples.enumerate().map(lambda n, e: (*e, tf.strings.as_string(n)))
     batches = examples.batch(config.batch_size).prefetch(_PREFETCHED_BATCHES)
     return batches.with_options(_options(config, deterministic=True))
+
+
+def _name(number, serialized, starts, dataset):
+    """The image/filename of the `number`-th record of a split, or where it lies."""
+    features = {"image/filename": tf.FixedLenFeature([], tf.string, "")}
+    name = tf.io.parse_single_example(serialized, features)["image/filename"]
+    file = tf.searchsorted(tf.constant(starts, tf.int64), [number], side="right")[0] - 1
+    base = tf.gather([os.path.basename(path) for path in dataset.files], file)
+    place = tf.strings.as_string(number - tf.gather(tf.constant(starts, tf.int64), file))
+    return tf.where(tf.equal(name, ""), tf.strings.join([base, "#", place]), name)
 
 
 def _check_classes(dataset, config):

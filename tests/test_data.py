@@ -229,3 +229,26 @@ def test_a_labels_offset_that_leaves_no_class_is_refused():
     for make in (data.training_batches, data.evaluation_batches):
         with pytest.raises(UsageError, match="leaves no class of the 10"):
             make(data.open_dataset(), config)
+
+
+# ---- names
+
+
+def test_an_evaluation_names_each_record(tmp_path):
+    """By image/filename, or else by its file and number."""
+    named = tf.train.Example.FromString(make_record(plain_image(3), 0))
+    named.features.feature["image/filename"].bytes_list.value.append("grün 3.png".encode())
+    unnamed = [make_record(plain_image(n), 0) for n in range(3)]
+    for number, records in enumerate((unnamed[:2], [], [named.SerializeToString(), unnamed[2]])):
+        write_records(tmp_path / f"toy_train_{number}.tfrecord", records)
+    dataset = data.open_dataset("toy", "train", tmp_path, num_classes=2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = data.evaluation_batches(dataset, CONFIG, with_names=True)
+        _, _, names = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+    files = [f"toy_train_{number}.tfrecord" for number in range(3)]
+    assert [name.decode() for name in names] == [
+        f"{files[0]}#0",
+        f"{files[0]}#1",
+        "grün 3.png",
+        f"{files[2]}#1",
+    ]
