@@ -10,6 +10,7 @@ pairs, so that a change of the machine's load meets both alike.
 """
 
 import argparse
+import functools
 import time
 
 import numpy as np
@@ -44,8 +45,8 @@ def _plain_step(loss, batch, optimizer, updates):
         return {"train_op": optimizer.minimize(loss)}
 
 
-def _guarded_step(loss, batch, optimizer, updates):
-    optimizer = slim_mp.LossScaleOptimizer(optimizer, slim_mp.FixedLossScaleManager(128))
+def _guarded_step(loss, batch, optimizer, updates, loss_scale):
+    optimizer = slim_mp.LossScaleOptimizer(optimizer, slim_mp.FixedLossScaleManager(loss_scale))
     train_op = optimizer.apply_gradients(
         optimizer.compute_gradients(loss),
         if_applied=lambda: slim_mp.repeat_updates(updates),
@@ -124,6 +125,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_name", default="resnet_v1_50", choices=nets_factory.NETWORKS)
     parser.add_argument("--dtype", default="fp32", choices=slim_mp.PRECISIONS)
+    parser.add_argument("--loss_scale", type=float, help="by default that of the dtype")
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--image_size", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=30, help="steps of each that count")
@@ -135,11 +137,13 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     start_graph_mode()
-    builds = {PLAIN: _plain_step, AGAIN: _plain_step, GUARDED: _guarded_step}
+    scale = args.loss_scale or slim_mp.get_precision(args.dtype).default_loss_scale
+    guarded_step = functools.partial(_guarded_step, loss_scale=scale)
+    builds = {PLAIN: _plain_step, AGAIN: _plain_step, GUARDED: guarded_step}
     steps = {label: make_step(args, build) for label, build in builds.items()}
     print(
         f"{args.model_name}, {args.dtype}, batch {args.batch_size} at {args.image_size} px, "
-        f"{args.rounds} steps of each:"
+        f"loss scale {scale:g}, {args.rounds} steps of each:"
     )
     report(measure(steps, args.warm_up, args.rounds))
 
