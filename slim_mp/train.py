@@ -9,9 +9,10 @@ from absl import logging
 from slim_mp import auto_scale, distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.hooks import CheckpointWriter, Reporter, StopRequested, StopSignals
+from slim_mp.hooks import CheckpointWriter, Reporter
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.output_files import make_folder, only_run_in
+from slim_mp.stop_signals import StopRequested, StopSignals
 from slim_mp.train_graph import build_graph
 from slim_mp.watch import Watch
 

@@ -15,6 +15,7 @@ import tiny_runs
 from slim_mp import hooks, optimizers
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError, reason
+from slim_mp.stop_signals import StopSignals
 
 
 @pytest.fixture
@@ -224,7 +225,7 @@ def test_a_signal_saves_and_stops_and_the_run_can_go_on(tmp_path, number, caplog
 
 
 def test_a_second_interrupt_ends_at_once():
-    with hooks.StopSignals() as signals:
+    with StopSignals() as signals:
         signals.at_once = False
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.received == "SIGTERM"
