@@ -200,7 +200,7 @@ def _pair(seed, index):
 
 def _prepare(serialized, dataset, config, seed=None):
     """From a record to an image in the compute dtype and a label; training if there is a seed."""
-    encoded, label = decoding.parse_example(serialized, config.labels_offset, dataset.num_classes)
+    encoded, label = decoding.parse_example(serialized, dataset, config.labels_offset)
     image = preprocessing.preprocess_encoded(
         config.preprocessing,
         encoded,

@@ -1,18 +1,20 @@
 """Which files make up a dataset: names, splits, classes and numbers of examples.
 
-Record sets follow the conventions of TF-Slim's dataset tools, so that what those wrote is found
-by name and folder alone, and any other record set needs no Python.
+No set needs Python: records in the layouts of TF-Slim's dataset tools are found by name and folder
+alone, and images by folder or list.
 """
 
 import dataclasses
-import fnmatch
 import os
-import re
 
-from slim_mp import record_files
+from absl import logging
+
+from slim_mp import record_files, record_sets, tfds_sets
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
-from slim_mp.input_files import few, reading
+from slim_mp.image_files import from_folder, from_list
+from slim_mp.image_folders import holds_images
+from slim_mp.image_lists import CSV, JSON_LINES, is_list
 from slim_mp.label_names import LABELS_FILE, MOST_CLASSES, read_label_names
 
 # The features of slim's records.
@@ -21,6 +23,11 @@ LABEL_KEY = "image/class/label"
 
 DIGITS = "digits"
 SYNTHETIC = "synthetic"
+# Kinds of datasets besides these two.
+TFDS = "TFDS folder"
+RECORDS = "folder of record files"
+FOLDER = "folder with one sub-folder a class"
+LIST = "list of image files"
 
 _DIGITS_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digits")
 _SYNTHETIC_CLASSES = 1000
@@ -59,46 +66,60 @@ class Dataset:
     label_key: str = LABEL_KEY
 
     @property
+    def is_synthetic(self):
+        """Whether there are no files at all, and images are made up."""
+        return not self.files and not self.images
+
+    @property
     def num_examples(self):
         """The number of examples of the split."""
         return sum(self.examples_per_file)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Convention:
-    """How a dataset tool names its files; `%s` in a pattern stands for the split."""
+def kind_of(name, directory, file_pattern=None):
+    """Tells what kind of dataset is meant, by its name and what is in its folder.
 
-    patterns: tuple
-    splits: tuple | None = None
-    num_classes: int | None = None
+    Args:
+      name: as for `open_dataset`.
+      directory: as for `open_dataset`.
+      file_pattern: as for `open_dataset`.
+
+    Returns:
+      `DIGITS`, `SYNTHETIC`, `TFDS`, `LIST`, `FOLDER` or `RECORDS`; the last also where there is
+      nothing that fits.
+
+    Raises:
+      DataError: if a folder cannot be read.
+    """
+    if name == SYNTHETIC:
+        return SYNTHETIC
+    if not directory and name in (None, DIGITS):
+        return DIGITS
+    if name and name.startswith(tfds_sets.PREFIX):
+        return TFDS
+    if not directory:
+        return RECORDS
+    directory = os.path.expanduser(os.fspath(directory))
+    if is_list(directory) and not os.path.isdir(directory):
+        return LIST
+    # Images are read from the disks of this machine, records from wherever TensorFlow can.
+    if not os.path.isdir(directory) or record_sets.are_there(name, directory, file_pattern):
+        return RECORDS
+    return FOLDER if holds_images(directory) else RECORDS
 
 
-_CONVENTIONS = {
-    DIGITS: _Convention(("digits_%s.tfrecord",), ("train", "validation"), 10),
-    "flowers": _Convention(("flowers_%s_*.tfrecord",), ("train", "validation"), 5),
-    "cifar10": _Convention(("cifar10_%s.tfrecord",), ("train", "test"), 10),
-    "mnist": _Convention(("mnist_%s.tfrecord",), ("train", "test"), 10),
-    "imagenet": _Convention(("%s-*",), ("train", "validation"), 1001),
-}
-
-
-def _convention(name, file_pattern):
-    if file_pattern:
-        return _Convention((file_pattern,))
-    if name in _CONVENTIONS:
-        return _CONVENTIONS[name]
-    return _Convention((f"{name}_%s_*.tfrecord", f"{name}_%s.tfrecord", "%s-*-of-*"))
-
-
-def open_dataset(name=DIGITS, split="train", directory=None, num_classes=None, file_pattern=None):
+def open_dataset(name=None, split="train", directory=None, num_classes=None, file_pattern=None):
     """Finds the files of a dataset, its classes and its number of examples.
 
     Args:
       name: `digits` (ships with slim_mp), `synthetic` (no files, for measurements of speed),
-        `flowers`, `cifar10`, `mnist`, `imagenet` as TF-Slim's tools write them, or any other
-        name NAME: files NAME_SPLIT_*.tfrecord, NAME_SPLIT.tfrecord or SPLIT-*-of-*.
+        `flowers`, `cifar10`, `mnist`, `imagenet`, `visualwakewords` as TF-Slim's tools write them,
+        any other name NAME of record files NAME_SPLIT_*.tfrecord, NAME_SPLIT.tfrecord or
+        SPLIT-*-of-*, or `tfds:NAME`. By default what the folder holds, or the digits without one.
       split: the split, such as `train` or `validation`.
-      directory: the folder of the files; not needed for `digits` and `synthetic`.
+      directory: the folder of the record files, a folder with one sub-folder of images a class, a
+        .csv or .jsonl list of images, or the data_dir of TFDS; not needed for `digits` and
+        `synthetic`.
       num_classes: the number of classes, where there is no labels.txt (lines `0:daisy`).
       file_pattern: a pattern in place of those above; `%s` stands for the split.
 
@@ -106,7 +127,8 @@ def open_dataset(name=DIGITS, split="train", directory=None, num_classes=None, f
       A `Dataset`.
 
     Raises:
-      UsageError: if num_classes is not positive, or absurdly large.
+      UsageError: if num_classes is not positive, or absurdly large, or there is a file pattern but
+        no record files.
       DataError: if the folder or files of the split are missing, files are unreadable,
         damaged or without examples, or the number of classes is unknown or contradicts labels.txt.
     """
@@ -115,102 +137,130 @@ def open_dataset(name=DIGITS, split="train", directory=None, num_classes=None, f
             f"The number of classes is {num_classes} (--num_classes); it must be 1 to "
             f"{MOST_CLASSES}."
         )
-    if name == SYNTHETIC:
-        return Dataset(
-            name, split, (), (_SYNTHETIC_EXAMPLES,), 0, num_classes or _SYNTHETIC_CLASSES
+    kind = kind_of(name, directory, file_pattern)
+    if kind == SYNTHETIC:
+        count = num_classes or _SYNTHETIC_CLASSES
+        return Dataset(name, split, (), (_SYNTHETIC_EXAMPLES,), 0, count)
+    if kind == DIGITS:
+        return _open_records(DIGITS, split, _DIGITS_FOLDER, num_classes, file_pattern)
+    if kind == LIST:
+        directory = os.path.expanduser(os.fspath(directory))
+    else:
+        directory = _existing_directory(name, directory)
+    if kind == RECORDS:
+        return _open_records(name, split, directory, num_classes, file_pattern)
+    if file_pattern:
+        raise UsageError(
+            f"--file_pattern={file_pattern} is for record files, but {directory} is a {kind}; "
+            "leave it out."
         )
-    is_bundled = name == DIGITS and not directory
-    directory = _DIGITS_FOLDER if is_bundled else _existing_directory(name, directory)
-    convention = _convention(name, file_pattern)
-    files = _find_files(name, split, directory, convention)
-    label_names = read_label_names(os.path.join(directory, LABELS_FILE))
-    num_classes = _number_of_classes(name, directory, num_classes, label_names, convention)
-    counts = record_files.examples_per_file(files, cached=not is_bundled)
-    num_bytes = record_files.total_bytes(files)
-    return Dataset(name, split, files, counts, num_bytes, num_classes, label_names)
+    if kind == TFDS:
+        return _open_tfds(name, split, directory, num_classes)
+    return _open_images(kind, name, split, directory, num_classes)
 
 
 def _existing_directory(name, directory):
     if not directory:
         raise DataError(
-            f"The dataset '{name}' needs the folder of its record files (--dataset_dir). Without "
+            f"The dataset '{name}' needs the folder of its files (--dataset_dir). Without "
             f"a folder there are '{DIGITS}' and '{SYNTHETIC}'."
         )
     directory = os.path.expanduser(os.fspath(directory))
     if not tf.io.gfile.isdir(directory):
         raise DataError(
-            f"The dataset folder {directory} does not exist or is not a folder; give the folder of "
-            "the record files (--dataset_dir)."
+            f"The dataset folder {directory} does not exist or is not a folder; give a folder of "
+            f"record files or of images, or a list of images that ends in {CSV} or {JSON_LINES} "
+            "(--dataset_dir)."
         )
     return directory
 
 
-def _names_in(folder):
-    with reading(folder):
-        return sorted(tf.io.gfile.listdir(folder))
+def _open_records(name, split, directory, num_classes, file_pattern):
+    if not name and not file_pattern:
+        name = record_sets.recognise(directory)
+        logging.info("%s holds record files of '%s'.", directory, name)
+    name = name or _name_by_place(directory)
+    files = record_sets.find_files(name, split, directory, file_pattern)
+    label_names = read_label_names(os.path.join(directory, LABELS_FILE))
+    known = record_sets.known_classes(name, file_pattern)
+    num_classes = _number_of_classes(name, directory, num_classes, label_names, known)
+    counts = record_files.examples_per_file(files, cached=directory != _DIGITS_FOLDER)
+    num_bytes = record_files.total_bytes(files)
+    return Dataset(name, split, files, counts, num_bytes, num_classes, label_names)
 
 
-def _glob(directory, pattern, split):
-    # Not gfile.glob: the name of the folder itself may hold brackets.
-    folder, pattern = os.path.split(os.path.join(directory, pattern.replace("%s", split)))
-    names = _names_in(folder) if tf.io.gfile.isdir(folder) else ()
-    paths = [os.path.join(folder, name) for name in names if fnmatch.fnmatchcase(name, pattern)]
-    return tuple(path for path in paths if not tf.io.gfile.isdir(path))
-
-
-def _splits_that_exist(directory, convention):
-    """The splits whose files are there, read off the file names."""
-    for pattern in convention.patterns:
-        before, _, after = os.path.basename(pattern).partition("%s")
-        end = after.split("*")[0]
-        names = [os.path.basename(path) for path in _glob(directory, pattern, "*")]
-        if names:
-            rests = [name[len(before) :] for name in names]
-            return sorted({rest.split(end)[0] if end else rest for rest in rests})
-    return []
-
-
-def _find_files(name, split, directory, convention):
-    if convention.splits and split not in convention.splits:
+def _open_images(kind, name, split, directory, num_classes):
+    if name and kind == FOLDER:
+        logging.info("%s holds no record files of '%s'; its sub-folders are read.", directory, name)
+    images = (from_list if kind == LIST else from_folder)(directory, split)
+    count, known = len(images.paths), len(images.label_names)
+    if not images.only_numbers or (num_classes or known) < known:
+        _check_number_of_classes(directory, num_classes, known)
+    num_classes = num_classes or known
+    if num_classes < 2:
         raise DataError(
-            f"The dataset '{name}' has no split '{split}'; its splits are "
-            f"{' and '.join(convention.splits)} (--dataset_split_name)."
-            + _other_sets(name, split, directory)
+            f"All labels of {directory} are 0, and there is nothing to learn from a single class; "
+            "say how many classes there are (--num_classes), or add images of others."
         )
-    for pattern in convention.patterns:
-        files = _glob(directory, pattern, split)
-        if files:
-            return files
-    wanted = " or ".join(pattern.replace("%s", split) for pattern in convention.patterns)
-    there = few(_splits_that_exist(directory, convention))
-    hint = f"there are files of the splits: {there}" if there else _listing(directory)
-    raise DataError(
-        f"{directory} has no files {wanted} for the split '{split}' of '{name}'; {hint}. Choose "
-        "another --dataset_split_name, --dataset_dir, --dataset_name or --file_pattern."
-        + _other_sets(name, split, directory)
+    logging.info(
+        "%s is read as a %s: %d images of %d classes for '%s'.",
+        directory,
+        kind,
+        count,
+        num_classes,
+        split,
+    )
+    return Dataset(
+        name or _name_by_place(directory),
+        split,
+        (),
+        (count,),
+        images.estimated_bytes(),
+        num_classes,
+        None if images.only_numbers else images.label_names,
+        images.paths,
+        images.labels,
     )
 
 
-def _other_sets(name, split, directory):
-    """A sentence on which other sets a folder holds, by the names of their files; else nothing."""
-    pattern = re.compile(rf"(.+?)_(?:train|validation|test|{re.escape(split)})(_.*)?\.tfrecord")
-    found = map(pattern.fullmatch, _names_in(directory))
-    names = sorted({match[1] for match in found if match and match[1].isprintable()} - {name})
-    if len(names) == 1:
-        return f" The folder holds files of '{names[0]}': --dataset_name={names[0]} reads them."
-    return f" The folder holds files of {few(names)}: give --dataset_name." if names else ""
+def _open_tfds(name, split, directory, num_classes):
+    found = tfds_sets.find_files(name, split, directory)
+    _check_number_of_classes(directory, num_classes, len(found.label_names))
+    counts = record_files.examples_per_file(found.paths)
+    if sum(counts) != found.num_examples:
+        raise DataError(
+            f"The files of the split '{split}' of '{name}' in {directory} hold {sum(counts)} "
+            f"examples, but TFDS has written {found.num_examples}; prepare or copy it again."
+        )
+    return Dataset(
+        name,
+        split,
+        found.paths,
+        counts,
+        record_files.total_bytes(found.paths),
+        len(found.label_names),
+        found.label_names,
+        image_key=found.image_key,
+        label_key=found.label_key,
+    )
 
 
-def _listing(directory):
-    names = _names_in(directory)
-    if not names:
-        return "the folder is empty"
-    return f"the folder holds {few(names)}"
+def _check_number_of_classes(directory, asked, known):
+    if asked not in (None, known):
+        raise DataError(
+            f"{directory} has {known} classes, but {asked} were asked for (--num_classes); leave "
+            "--num_classes out."
+        )
 
 
-def _number_of_classes(name, directory, num_classes, label_names, convention):
+def _name_by_place(directory):
+    """A name for what has none: that of its folder or list."""
+    return os.path.splitext(os.path.basename(os.path.abspath(directory)))[0]
+
+
+def _number_of_classes(name, directory, num_classes, label_names, known):
     labels_file = os.path.join(directory, LABELS_FILE)
-    known = len(label_names) if label_names else convention.num_classes
+    known = len(label_names) if label_names else known
     if label_names is not None and num_classes not in (None, known):
         if directory == _DIGITS_FOLDER:
             raise DataError(

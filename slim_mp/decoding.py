@@ -5,14 +5,6 @@ On the hot path a bad record only fails; `input_errors` finds it and says why.
 
 from slim_mp.compat import tf
 
-IMAGE_KEY = "image/encoded"
-LABEL_KEY = "image/class/label"
-
-_FEATURES = {
-    IMAGE_KEY: tf.FixedLenFeature([], tf.string),
-    LABEL_KEY: tf.FixedLenFeature([], tf.int64),
-}
-
 
 def decode_image(encoded, channels):
     """Decodes an image by its content, whatever its format is said to be.
@@ -37,23 +29,28 @@ def decode_image(encoded, channels):
     return tf.cast(tf.rint(luma), tf.uint8)
 
 
-def parse_example(serialized, labels_offset, num_classes):
+def parse_example(serialized, dataset, labels_offset):
     """Reads image file and label of a record.
 
     Args:
-      serialized: string tensor []: a tf.train.Example with `image/encoded` and
-        `image/class/label`.
+      serialized: string tensor []: a tf.train.Example with the features that `dataset` names.
+      dataset: the `Dataset`, for those and the number of classes of the record files.
       labels_offset: an int that is subtracted from the label.
-      num_classes: the number of classes of the record files, before that subtraction.
 
     Returns:
       (encoded, label): string [], the bytes of an image file, and int64 [] in
       [0, num_classes - labels_offset). Running them fails if a feature is missing or the label is
       out of range.
     """
-    features = tf.io.parse_single_example(serialized, _FEATURES)
-    label = features[LABEL_KEY]
-    in_range = tf.logical_and(label >= labels_offset, label < num_classes)
+    features = tf.io.parse_single_example(
+        serialized,
+        {
+            dataset.image_key: tf.FixedLenFeature([], tf.string),
+            dataset.label_key: tf.FixedLenFeature([], tf.int64),
+        },
+    )
+    label = features[dataset.label_key]
+    in_range = tf.logical_and(label >= labels_offset, label < dataset.num_classes)
     with tf.control_dependencies([tf.debugging.Assert(in_range, ["label out of range:", label])]):
         label = tf.identity(label - labels_offset)
-    return features[IMAGE_KEY], label
+    return features[dataset.image_key], label

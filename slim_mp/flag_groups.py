@@ -44,17 +44,25 @@ def define_dataset_flags(split):
     flags.DEFINE_string(
         "dataset_name",
         "imagenet",
-        "flowers, cifar10, mnist or imagenet, as slim's tools write them; digits, which ships with "
-        "slim_mp and is the default where --dataset_dir is not given either; synthetic; or any "
-        "other name N of record files N_SPLIT*.tfrecord or SPLIT-*-of-* with a labels.txt.",
+        "flowers, cifar10, mnist, imagenet or visualwakewords, as slim's tools write them; any "
+        "other name N of record files N_SPLIT*.tfrecord or SPLIT-*-of-* with a labels.txt; "
+        "tfds:NAME, prepared by TFDS; digits, which ships with slim_mp; or synthetic. If it is not "
+        "given, what --dataset_dir holds takes the place of the default, and digits without one.",
     )
     flags.DEFINE_string(
         "dataset_split_name",
         split,
-        "The split. Digits have train and validation; if the flag is not given, they are evaluated "
-        "on validation, whatever the default.",
+        "The split. Digits, and images that are not divided, have train and validation; if the "
+        "flag is not given, digits and image files are evaluated on validation, whatever the "
+        "default.",
     )
-    flags.DEFINE_string("dataset_dir", None, "The folder of the record files and labels.txt.")
+    flags.DEFINE_string(
+        "dataset_dir",
+        None,
+        "The folder of the record files and labels.txt; a folder with one sub-folder of images a "
+        "class, perhaps in folders train and validation; a .csv or .jsonl list of file, label and "
+        "perhaps split; or the data_dir of TFDS.",
+    )
     flags.DEFINE_string(
         "file_pattern",
         None,

@@ -8,7 +8,7 @@ import math
 from absl import flags, logging
 
 from slim_mp import data, distribution, optimizers
-from slim_mp.datasets import DIGITS
+from slim_mp.datasets import DIGITS, FOLDER, LIST, kind_of
 from slim_mp.errors import UsageError
 from slim_mp.evaluate import EvalConfig
 from slim_mp.flag_checks import check_flags
@@ -38,7 +38,8 @@ def open_dataset(bundled_split):
     """Opens the dataset of the flags; the bundled digits where none is named.
 
     Args:
-      bundled_split: split of the digits where --dataset_split_name is not given.
+      bundled_split: split of the digits, and of images in folders and lists, where
+        --dataset_split_name is not given.
 
     Returns:
       A `Dataset`.
@@ -46,18 +47,13 @@ def open_dataset(bundled_split):
     Raises:
       UsageError, DataError: as `datasets.open_dataset`.
     """
-    name, split = FLAGS.dataset_name, FLAGS.dataset_split_name
-    if not _was_given("dataset_name") and FLAGS.dataset_dir is None:
-        name = DIGITS
-    if name == DIGITS and not _was_given("dataset_split_name"):
-        split = bundled_split
-    dataset = data.open_dataset(
-        name,
-        split,
-        directory=FLAGS.dataset_dir,
-        num_classes=FLAGS.num_classes,
-        file_pattern=FLAGS.file_pattern,
-    )
+    name = FLAGS.dataset_name if _was_given("dataset_name") else None
+    place = {"directory": FLAGS.dataset_dir, "file_pattern": FLAGS.file_pattern}
+    split = FLAGS.dataset_split_name
+    if not _was_given("dataset_split_name"):
+        kind = DIGITS if name == DIGITS else kind_of(name, **place)
+        split = bundled_split if kind in (DIGITS, FOLDER, LIST) else split
+    dataset = data.open_dataset(name, split, num_classes=FLAGS.num_classes, **place)
     _warn_of_a_large_batch(dataset)
     return dataset
 
@@ -66,7 +62,7 @@ def _warn_of_a_large_batch(dataset):
     """Says where a step of training takes more images than there are, and perhaps all memory."""
     images = FLAGS.batch_size * (FLAGS.num_clones if "num_clones" in FLAGS else 1)
     is_training = "train_image_size" in FLAGS
-    if is_training and dataset.files and images > dataset.num_examples:
+    if is_training and not dataset.is_synthetic and images > dataset.num_examples:
         logging.warning(
             "A step takes %d images (--batch_size times --num_clones), more than the %d of the "
             "split '%s': images repeat within a step, and memory may run out.",

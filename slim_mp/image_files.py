@@ -5,25 +5,19 @@ The same paths and labels go into training, evaluation and the conversion to rec
 
 import dataclasses
 import os
-import re
 from multiprocessing.pool import ThreadPool
 
-from slim_mp.errors import DataError
-from slim_mp.image_lists import read_rows
-from slim_mp.image_split import split_by_content
-from slim_mp.input_files import few, reading, shown
-from slim_mp.label_names import (
-    LABELS_FILE,
-    MOST_CLASSES,
-    number_classes,
-    plain_name,
-    read_label_names,
-)
+from absl import logging
 
-# Endings of the files that TensorFlow decodes; the content then decides which decoder it is.
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp")
+from slim_mp import image_folders
+from slim_mp.errors import DataError
+from slim_mp.image_lists import classes_of, read_rows
+from slim_mp.image_split import TRAIN, VALIDATION, split_by_content
+from slim_mp.input_files import few, reading, shown
+from slim_mp.label_names import number_classes, plain_name
 
 _THREADS = 16
+_SIZES_TO_LOOK_AT = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,53 +36,126 @@ class ImageFiles:
     label_names: tuple
     only_numbers: bool = False
 
+    def estimated_bytes(self):
+        """Returns about how many bytes all files hold together, from the sizes of some of them.
+
+        Raises:
+          DataError: if a file that is looked at does not exist.
+        """
+        some = self.paths[:: max(1, len(self.paths) // _SIZES_TO_LOOK_AT)]
+        total = 0
+        for path in some:
+            with reading(path):
+                total += os.path.getsize(path)
+        return total * len(self.paths) // len(some)
+
 
 def from_folder(directory, split):
-    """Finds the images of a folder with one sub-folder a class.
+    """Finds the images of a folder with one sub-folder a class, as torchvision's ImageFolder does.
+
+    The folder may be divided into folders of splits first: `train`, `validation` (also `val` or
+    `valid`) and `test`, see `image_folders.split_folders`. Those with images for training give the
+    classes. Otherwise the images are divided into `train` and `validation` by their content.
 
     Args:
       directory: the folder.
-      split: `train` or `validation`.
+      split: `train`, `validation` or `test`.
 
     Returns:
-      The `ImageFiles`, class after class, of all images below the folders of the classes.
+      The `ImageFiles`, class after class, of all images at any depth below the folders of the
+      classes. The classes are the sub-folders, sorted by name.
 
     Raises:
-      DataError: if there are no classes or no images of the split, or what is there cannot be read.
+      DataError: if there are fewer than two classes, two that are told apart by case only, classes
+        in one split that are not in the other, or no images of the split, or what is there cannot
+        be read.
     """
-    classes = number_classes(_class_folders(directory), directory)
-    paths, labels = [], []
-    for name, label in classes.items():
-        found = _images_below(os.path.join(directory, name))
-        paths += found
-        labels += [label] * len(found)
-    chosen = split_by_content(paths, labels, split, directory)
-    return ImageFiles(
-        tuple(paths[index] for index in chosen),
-        tuple(labels[index] for index in chosen),
-        tuple(map(plain_name, classes)),
+    split = image_folders.split_of(split)
+    folders = image_folders.split_folders(directory)
+    base = folders.get(TRAIN, directory)
+    label_names = _classes_in(base)
+    if len(label_names) < 2:
+        raise DataError(_too_few_classes(base, label_names))
+    if len(folders) < 2:
+        images = _images_in(base, label_names)
+        return _chosen(images, split_by_content(images.paths, images.labels, split, base), base)
+    _check_splits(directory, folders, split, label_names)
+    images = _images_in(folders[split], label_names)
+    return _chosen(images, range(len(images.paths)), folders[split])
+
+
+def _classes_in(folder):
+    return tuple(map(plain_name, number_classes(image_folders.sub_folders(folder), folder)))
+
+
+def _too_few_classes(folder, label_names):
+    if not label_names:
+        return (
+            f"{folder} has no sub-folders; put the images of each class into a sub-folder of its "
+            "own, or list files and labels in a .csv file (--dataset_dir)."
+        )
+    only = os.path.join(folder, label_names[0])
+    return (
+        f"{folder} has a single class, {shown(label_names[0])}, and there is nothing to learn from "
+        f"it; add folders of other classes, or, if the classes are in {only}, give that folder "
+        "(--dataset_dir)."
     )
 
 
-def _class_folders(directory):
-    with reading(directory), os.scandir(directory) as entries:
-        return [entry.name for entry in entries if entry.is_dir() and entry.name[0] != "."]
+def _check_splits(directory, folders, split, label_names):
+    """Refuses a split that is not there, or a class that training would not know of."""
+    if split not in folders:
+        raise DataError(
+            f"{directory} has no folder for the split {split!r}; it has {few(sorted(folders))} "
+            "(--dataset_split_name)."
+        )
+    # That of validation now, rather than after the training.
+    for folder in {folders[split], folders.get(VALIDATION, folders[split])}:
+        unknown = sorted(set(_classes_in(folder)) - set(label_names))
+        if unknown:
+            raise DataError(
+                f"{folder} has classes that {folders[TRAIN]} lacks: {few(unknown)}; both must have "
+                "the same sub-folders. Rename them, or add the missing ones."
+            )
 
 
-def _images_below(folder):
-    found = []
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        names = [name for name in names if name.lower().endswith(IMAGE_ENDINGS)]
-        found += [os.path.join(parent, name) for name in sorted(names) if name[0] != "."]
-    return found
+def _images_in(folder, label_names):
+    numbers = {name: label for label, name in enumerate(label_names)}
+    paths, labels, others = [], [], image_folders.files_beside(folder)
+    for name in sorted(image_folders.sub_folders(folder), key=plain_name):
+        found, ignored = image_folders.images_below(os.path.join(folder, name))
+        paths += found
+        labels += [numbers[plain_name(name)]] * len(found)
+        others += ignored
+    image_folders.say_what_is_left_out(folder, others)
+    if not paths:
+        raise DataError(
+            f"{folder} has no images in its sub-folders; put the images of each class into a "
+            "sub-folder of its own."
+        )
+    return ImageFiles(tuple(paths), tuple(labels), label_names)
+
+
+def _chosen(images, indices, source):
+    """The part of some images that is a split; warns of classes that the split lacks."""
+    labels = tuple(images.labels[index] for index in indices)
+    there = set(labels)
+    lacking = [name for label, name in enumerate(images.label_names) if label not in there]
+    if lacking:
+        logging.warning(
+            "%s has no images for this split of these classes: %s.", source, few(lacking)
+        )
+    paths = tuple(images.paths[index] for index in indices)
+    return dataclasses.replace(images, paths=paths, labels=labels)
 
 
 def from_list(path, split):
     """Finds the images of a list.
 
     Args:
-      path: a .csv or .jsonl file, see `image_lists.read_rows`. Files are relative to its folder.
+      path: a .csv or .jsonl file, see `image_lists.read_rows`. Files are relative to its folder. If
+        all labels are numbers, they are the labels; otherwise they are the names of the classes,
+        numbered as in the labels.txt beside the list, or else in their order.
       split: a split that the list names, or, if it names none, `train` or `validation`.
 
     Returns:
@@ -97,77 +164,49 @@ def from_list(path, split):
     Raises:
       DataError: if the list cannot be used, has no such split, or files are missing.
     """
+    split = image_folders.split_of(split)
     rows = read_rows(path)
-    labels, label_names, only_numbers = _classes_of(rows, path)
-    folder = os.path.dirname(path)
-    paths = [os.path.normpath(os.path.join(folder, row.file)) for row in rows]
+    labels, label_names, only_numbers = classes_of(rows, path)
+    _check_classes(label_names, only_numbers, path)
+    paths = [os.path.normpath(os.path.join(os.path.dirname(path), row.file)) for row in rows]
     _check_files(paths, labels, rows, path)
+    images = ImageFiles(tuple(paths), tuple(labels), label_names, only_numbers)
     if rows[0].split is None:
-        chosen = split_by_content(paths, labels, split, path)
-    else:
-        chosen = [index for index, row in enumerate(rows) if row.split == split]
-        if not chosen:
-            there = few(sorted({row.split for row in rows}))
-            raise DataError(
-                f"{path} has no images of the split {split!r}; its splits are: {there} "
-                "(--dataset_split_name)."
-            )
-    return ImageFiles(
-        tuple(paths[index] for index in chosen),
-        tuple(labels[index] for index in chosen),
-        label_names,
-        only_numbers,
-    )
-
-
-def _classes_of(rows, path):
-    """The label of each row, the names of the classes, and whether they are numbers only."""
-    labels_file = os.path.join(os.path.dirname(path), LABELS_FILE)
-    names = read_label_names(labels_file)
-    if all(re.fullmatch(r"-?[0-9]+", row.label) for row in rows):
-        most = len(names) if names else MOST_CLASSES
-        labels = [_number(row, most, path) for row in rows]
-        numbers = tuple(map(str, range(max(labels) + 1)))
-        return labels, names or numbers, names is None
-    classes = number_classes({row.label for row in rows}, path)
-    if names is None:
-        return [classes[row.label] for row in rows], tuple(map(plain_name, classes)), False
-    known = {plain_name(name): label for label, name in enumerate(names)}
-    for row in rows:
-        if plain_name(row.label) not in known:
-            raise DataError(
-                f"Line {row.line} of {path} has the class {shown(row.label)}, which {labels_file} "
-                "does not name; add it there, correct it, or remove that file."
-            )
-    return [known[plain_name(row.label)] for row in rows], names, False
-
-
-def _number(row, most, path):
-    # Python refuses to make an int of thousands of digits.
-    digits = row.label.lstrip("0") or "0"
-    if len(digits) > len(str(MOST_CLASSES)) or not 0 <= int(digits) < most:
+        return _chosen(images, split_by_content(paths, labels, split, path), path)
+    splits = [image_folders.split_of(row.split) for row in rows]
+    if split not in splits:
         raise DataError(
-            f"Line {row.line} of {path} has the label {shown(row.label)}; it must be 0 to "
-            f"{most - 1}."
+            f"{path} has no images of the split {split!r}; its splits are: "
+            f"{few(sorted(set(splits)))} (--dataset_split_name)."
         )
-    return int(digits)
+    return _chosen(images, [index for index, one in enumerate(splits) if one == split], path)
 
 
-def _check_files(paths, labels, rows, source):
+def _check_classes(label_names, only_numbers, path):
+    # Where there are only numbers, there may be classes that this list has no image of.
+    if len(label_names) < 2 and not only_numbers:
+        raise DataError(
+            f"{path} has a single class, {shown(label_names[0])}, and there is nothing to learn "
+            "from it; add images of other classes."
+        )
+
+
+def _check_files(paths, labels, rows, path):
     first = {}
     for row, file, label in zip(rows, paths, labels, strict=True):
         before, other = first.setdefault(file, (row, label))
-        if other != label:
+        if other != label or before.split != row.split:
+            what = "labels" if other != label else "splits"
             raise DataError(
-                f"Lines {before.line} and {row.line} of {source} give {shown(row.file)} different "
-                "labels; correct one of them."
+                f"Lines {before.line} and {row.line} of {path} give {shown(row.file)} different "
+                f"{what}; correct one of them."
             )
     with ThreadPool(_THREADS) as pool:
         exist = pool.map(os.path.isfile, paths)
     missing = [row for row, there in zip(rows, exist, strict=True) if not there]
     if missing:
         raise DataError(
-            f"{len(missing)} files of {source} do not exist: "
-            f"{few([row.file for row in missing])} (line {missing[0].line}); files are relative to "
-            "the folder of the list."
+            f"{len(missing)} of the {len(rows)} files of {path} do not exist: "
+            f"{few([row.file for row in missing])} (line {missing[0].line}); correct their paths, "
+            "which begin at the folder of the list."
         )

@@ -1,12 +1,22 @@
 """Lists of image files and their labels, as CSV with a header or as JSON-lines."""
 
+import collections
 import csv
 import dataclasses
 import io
 import json
+import os
+import re
 
 from slim_mp.errors import DataError
 from slim_mp.input_files import reading, shown
+from slim_mp.label_names import (
+    LABELS_FILE,
+    MOST_CLASSES,
+    number_classes,
+    plain_name,
+    read_label_names,
+)
 
 CSV, JSON_LINES = ".csv", ".jsonl"
 
@@ -146,3 +156,56 @@ def _value(value, key, what):
     if not value:
         raise DataError(f"{what} has an empty {key}; fill it in or leave the line out.")
     return value
+
+
+def classes_of(rows, path):
+    """Numbers the classes of a list.
+
+    Args:
+      rows: the `Row`s.
+      path: the list; a labels.txt beside it names the classes.
+
+    Returns:
+      The label of each row, a list of int; the name of each class, a tuple of str; and whether all
+      labels are numbers without names, so that there may be more classes. The names are then those
+      numbers.
+
+    Raises:
+      DataError: if a label is out of range or not in labels.txt, which the message says with the
+        line, or if names cannot be told apart.
+    """
+    labels_file = os.path.join(os.path.dirname(path), LABELS_FILE)
+    names = read_label_names(labels_file)
+    if all(re.fullmatch(r"-?[0-9]+", row.label) for row in rows):
+        most = len(names) if names else MOST_CLASSES
+        labels = [_number(row, most, path) for row in rows]
+        return labels, names or tuple(map(str, range(max(labels) + 1))), names is None
+    classes = number_classes({row.label for row in rows}, path)
+    if names is None:
+        return [classes[row.label] for row in rows], tuple(map(plain_name, classes)), False
+    return _labels_by_name(rows, path, names, labels_file), names, False
+
+
+def _number(row, most, path):
+    # Python refuses to make an int of thousands of digits.
+    digits = row.label.lstrip("0") or "0"
+    if len(digits) > len(str(MOST_CLASSES)) or not 0 <= int(digits) < most:
+        raise DataError(
+            f"Line {row.line} of {path} has the label {shown(row.label)}; it must be 0 to "
+            f"{most - 1}."
+        )
+    return int(digits)
+
+
+def _labels_by_name(rows, path, names, labels_file):
+    numbers = {plain_name(name): label for label, name in enumerate(names)}
+    times = collections.Counter(map(plain_name, names))
+    for row in rows:
+        name = plain_name(row.label)
+        if times[name] != 1:
+            wrong = "names twice" if times[name] else "does not name"
+            raise DataError(
+                f"Line {row.line} of {path} has the class {shown(row.label)}, which {labels_file} "
+                f"{wrong}; correct one of them, or remove {LABELS_FILE}."
+            )
+    return [numbers[plain_name(row.label)] for row in rows]

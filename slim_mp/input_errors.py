@@ -47,9 +47,7 @@ def explain_input_error(error, dataset, config):
         decodes = _decoder(session, config.channels)
 
         def problem_of(numbered_record):
-            return find_problem(
-                numbered_record[1], decodes, config.labels_offset, dataset.num_classes
-            )
+            return find_problem(numbered_record[1], decodes, dataset, config.labels_offset)
 
         for path in dataset.files:
             _raise_first_problem(path, lambda records: pool.map(problem_of, records))
@@ -93,14 +91,14 @@ def _numbered_records(path):
         ) from error
 
 
-def find_problem(serialized, decodes, labels_offset, num_classes):
+def find_problem(serialized, decodes, dataset, labels_offset):
     """Says what is wrong with a record.
 
     Args:
       serialized: the bytes of the record.
       decodes: a function of the bytes of an image that says whether it can be decoded.
+      dataset: as for `decoding.parse_example`.
       labels_offset: as for `decoding.parse_example`.
-      num_classes: as for `decoding.parse_example`.
 
     Returns:
       None, or what is wrong as the rest of a sentence that begins with the record.
@@ -109,11 +107,12 @@ def find_problem(serialized, decodes, labels_offset, num_classes):
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError lives in a package that is not a dependency
         return "is not a tf.train.Example; write the record files again"
+    image_key, label_key = dataset.image_key, dataset.label_key
     return (
-        _feature_problem(features, decoding.IMAGE_KEY, "bytes_list")
-        or _feature_problem(features, decoding.LABEL_KEY, "int64_list")
-        or _label_problem(features[decoding.LABEL_KEY], labels_offset, num_classes)
-        or _image_problem(features[decoding.IMAGE_KEY], decodes)
+        _feature_problem(features, image_key, "bytes_list")
+        or _feature_problem(features, label_key, "int64_list")
+        or _label_problem(features[label_key], labels_offset, dataset.num_classes)
+        or _image_problem(features[image_key], decodes)
     )
 
 
