@@ -146,6 +146,6 @@ def classifier(net, num_classes, dropout_keep_prob, end_points):
         net = slim.dropout(net, dropout_keep_prob, scope="Dropout_1b")
         net = end_points["PreLogitsFlatten"] = slim.flatten(net, scope="PreLogitsFlatten")
         logits = slim.fully_connected(net, num_classes, activation_fn=None, scope="Logits")
-    end_points["Logits"] = logits
-    end_points["Predictions"] = tf.nn.softmax(logits, name="Predictions")
+        end_points["Logits"] = logits
+        end_points["Predictions"] = tf.nn.softmax(logits, name="Predictions")
     return logits

@@ -192,7 +192,7 @@ def mobilenet(images, num_classes, architecture, multiplier, dropout_keep_prob):
             net, num_classes, 1, normalizer_fn=None, activation_fn=None, scope="Conv2d_1c_1x1"
         )
         logits = end_points["Logits"] = tf.squeeze(net, [1, 2])
-    end_points["Predictions"] = tf.nn.softmax(logits, name="Predictions")
+    end_points["Predictions"] = slim.softmax(logits, scope="Predictions")
     return logits, end_points
 
 

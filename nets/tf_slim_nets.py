@@ -8,17 +8,29 @@ import functools
 
 from tf_slim.nets import alexnet, inception, overfeat, resnet_v1, resnet_v2, vgg
 
-from slim_mp.compat import tf
+from slim_mp.compat import slim, tf
 from slim_mp.errors import UsageError
 
 
-def _over_positions(logits):
-    """Averages score maps `[batch, height, width, num_classes]` to `[batch, num_classes]`.
+class _Squeeze:
+    """Averages score maps `[batch, height, width, num_classes]` to `[batch, num_classes]`, once.
 
     For the published image size the map has one position. For larger images this is the dense
     evaluation of Simonyan and Zisserman, arXiv:1409.1556, section 3.2.
     """
-    return tf.reduce_mean(logits, [1, 2], name="spatial_squeeze")
+
+    def __init__(self, node):
+        self._node = node
+        self._logits = None
+
+    def __call__(self, maps):
+        if self._logits is None:
+            self._logits = tf.reduce_mean(maps, [1, 2], name=self._node)
+        return self._logits
+
+    def predict(self, maps, scope):
+        """Stands for slim.softmax where a network takes another function in its place."""
+        return slim.softmax(self(maps), scope=scope)
 
 
 def _pooled_features(logits):
@@ -34,16 +46,19 @@ def _pooled_features(logits):
     return None
 
 
-def _completed(function, squeezed, pooled=None, headless=False):
+def _completed(function, squeezed, node, pooled=None, headless=False, predicts=False):
     """Makes a network of tf_slim return what its original in research/slim returns.
 
     Args:
       function: the network; it returns logits `[batch, height, width, num_classes]`, if it takes
         `spatial_squeeze` then where that is false.
       squeezed: name of the end point that holds the logits `[batch, num_classes]`.
+      node: name of the operation that gives them in the original, by which scripts find it;
+        relative to the network's scope if it predicts.
       pooled: name of the end point that holds the pooled features, if the original has one.
       headless: whether the network can be built without its last layer, and returns its logits
         with their spatial dimensions without being asked to.
+      predicts: whether the network takes the function that makes its predictions.
 
     Returns:
       A function of the same arguments. It raises UsageError if `num_classes` is 0 or None and the
@@ -60,31 +75,35 @@ def _completed(function, squeezed, pooled=None, headless=False):
                     f"{num_classes!r}): give the number of classes and take the features from the "
                     "end points."
                 )
+        squeeze = _Squeeze(node)
+        if predicts and spatial_squeeze:
+            kwargs["prediction_fn"] = squeeze.predict
         logits, end_points = function(images, num_classes or None, **kwargs)
         features = _pooled_features(logits) if pooled else None
         if features is not None:
             end_points[pooled] = features
         if not num_classes or not spatial_squeeze:
             return logits, end_points
-        end_points[squeezed] = _over_positions(logits)
+        end_points[squeezed] = squeeze(logits)
         if "AuxLogits" in end_points:
-            end_points["AuxLogits"] = _over_positions(end_points["AuxLogits"])
+            end_points["AuxLogits"] = _Squeeze("AuxSpatialSqueeze")(end_points["AuxLogits"])
         return end_points[squeezed], end_points
 
     return network
 
 
-def _inception(function, pooled):
-    return _completed(function, squeezed="Logits", pooled=pooled)
+def _inception(function, pooled, node="Logits/SpatialSqueeze"):
+    return _completed(function, squeezed="Logits", node=node, pooled=pooled, predicts=True)
 
 
 def _fully_convolutional(function):
-    return _completed(function, squeezed=f"{function.__name__}/fc8")
+    squeezed = f"{function.__name__}/fc8"
+    return _completed(function, squeezed=squeezed, node=f"{squeezed}/squeezed")
 
 
 def _resnet(function):
-    squeezed = f"{function.__name__}/spatial_squeeze"
-    return _completed(function, squeezed=squeezed, pooled="global_pool", headless=True)
+    squeezed, node = f"{function.__name__}/spatial_squeeze", f"{function.__name__}/SpatialSqueeze"
+    return _completed(function, squeezed, node, pooled="global_pool", headless=True)
 
 
 alexnet_v2 = _fully_convolutional(alexnet.alexnet_v2)
@@ -98,7 +117,7 @@ vgg_16 = _fully_convolutional(vgg.vgg_16)
 vgg_19 = _fully_convolutional(vgg.vgg_19)
 vgg_arg_scope = vgg.vgg_arg_scope
 
-inception_v1 = _inception(inception.inception_v1, pooled="AvgPool_0a_7x7")
+inception_v1 = _inception(inception.inception_v1, "AvgPool_0a_7x7", node="SpatialSqueeze")
 inception_v1_arg_scope = inception.inception_v1_arg_scope
 inception_v2 = _inception(inception.inception_v2, pooled="AvgPool_1a")
 inception_v2_arg_scope = inception.inception_v2_arg_scope

@@ -178,7 +178,7 @@ def _final_layer(net, num_classes, dropout_keep_prob):
         net = slim.dropout(net, dropout_keep_prob, scope="dropout")
         logits = slim.fully_connected(net, num_classes, scope="FC")
     yield "Logits", logits
-    yield "Predictions", tf.nn.softmax(logits, name="Predictions")
+    yield "Predictions", tf.nn.softmax(logits, name="final_layer/predictions")
 
 
 def _end_points(images, network, num_classes, is_training):
