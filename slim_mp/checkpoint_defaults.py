@@ -26,6 +26,8 @@ class Known:
       identity: its `Identity`.
       source: how the other fields are known, for the log; None if nothing but the identity is.
       preprocessing, image_size, labels_offset: what it was trained with, or None.
+      label_names: the name of each of its classes, or None.
+      published: name of the published checkpoint that it is, or None.
     """
 
     checkpoint: str
@@ -34,6 +36,8 @@ class Known:
     preprocessing: str | None = None
     image_size: int | None = None
     labels_offset: int | None = None
+    label_names: tuple | None = None
+    published: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +108,7 @@ def know(checkpoint, entry=None):
             facts.preprocessing,
             facts.image_size,
             facts.labels_offset,
+            facts.label_names,
         )
     if facts:
         logging.warning(
@@ -119,7 +124,14 @@ def know(checkpoint, entry=None):
     if not entry:
         return Known(checkpoint, identity)
     source = f"the published {entry.name}"
-    return Known(checkpoint, identity, source, entry.preprocessing, entry.image_size)
+    return Known(
+        checkpoint,
+        identity,
+        source,
+        entry.preprocessing,
+        entry.image_size,
+        published=entry.name,
+    )
 
 
 def choose(given, known, dataset_classes, purpose, default_model):

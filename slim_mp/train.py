@@ -80,6 +80,7 @@ def _write_facts(config, network_fn, dataset):
         labels_offset=offset,
         preprocessing=config.input.preprocessing,
         image_size=config.input.image_size,
+        label_names=trained_with.names_of_classes(dataset.label_names, offset),
     )
     trained_with.write(config.train_dir, facts)
 

@@ -11,6 +11,8 @@ from slim_mp.output_files import write_whole
 from slim_mp.preprocessing import PREPROCESSINGS
 
 FILE_NAME = "trained_with.json"
+# Names of more classes than this are left out: the file is for facts, not for a dictionary.
+MOST_NAMES = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +25,8 @@ class TrainedWith:
       labels_offset: what was subtracted from the labels.
       preprocessing: the style of preprocessing.
       image_size: height and width of the images in pixels.
+      label_names: the name of each class of the network, or None where they are not known or are
+        more than `MOST_NAMES`.
     """
 
     model_name: str | None
@@ -30,6 +34,7 @@ class TrainedWith:
     labels_offset: int
     preprocessing: str
     image_size: int
+    label_names: tuple | None = None
 
     def problem(self):
         """Says which value no run can have written, as `name is value`; None if there is none."""
@@ -37,7 +42,26 @@ class TrainedWith:
             value = getattr(self, name)
             if not is_possible(value):
                 return f"{name} is {repr(value)[:40]}"
+        if self.label_names is not None and len(self.label_names) != self.num_classes:
+            return f"label_names has {len(self.label_names)} names for {self.num_classes} classes"
         return None
+
+
+def names_of_classes(label_names, labels_offset):
+    """Returns the names of a network's classes, of those of a dataset's, or None.
+
+    Args:
+      label_names: the name of each label of the dataset, or None.
+      labels_offset: what is subtracted from the labels.
+    """
+    names = tuple(label_names or ())[labels_offset:]
+    return names if 0 < len(names) <= MOST_NAMES else None
+
+
+def _are_names(value):
+    if value is None:
+        return True
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
 
 
 def _at_least(low):
@@ -50,6 +74,7 @@ _POSSIBLE = {
     "labels_offset": _at_least(0),
     "preprocessing": lambda value: isinstance(value, str) and value in PREPROCESSINGS,
     "image_size": _at_least(1),
+    "label_names": _are_names,
 }
 
 
@@ -59,7 +84,7 @@ def write(train_dir, facts):
     Raises:
       UsageError: if the folder cannot be written.
     """
-    text = json.dumps(dataclasses.asdict(facts), indent=2) + "\n"
+    text = json.dumps(dataclasses.asdict(facts), indent=2, ensure_ascii=False) + "\n"
     try:
         write_whole(os.path.join(train_dir, FILE_NAME), text)
     except OSError as error:
@@ -83,7 +108,10 @@ def read(checkpoint):
         return None
     try:
         with open(path, encoding="utf-8") as file:
-            facts = TrainedWith(**json.load(file))
+            fields = dict(json.load(file))
+        if isinstance(fields.get("label_names"), list):
+            fields["label_names"] = tuple(fields["label_names"])
+        facts = TrainedWith(**fields)
         problem = facts.problem()
     except (OSError, ValueError, TypeError, RecursionError) as error:
         problem = str(error)

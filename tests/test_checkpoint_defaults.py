@@ -174,6 +174,9 @@ def test_what_the_run_wrote_goes_before_what_is_published(tmp_path, caplog):
         {"preprocessing": "vggg"},
         {"image_size": -4},
         {"image_size": 64.0},
+        {"label_names": "name"},
+        {"label_names": [1] * 1001},
+        {"label_names": ["one"]},
     ]
     assert caplog.messages == []
     for text in ("{}", "[", "[]", *(json.dumps({**facts, **change}) for change in nonsense)):
