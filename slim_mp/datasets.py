@@ -255,7 +255,7 @@ def _check_number_of_classes(directory, asked, known):
 
 def _name_by_place(directory):
     """A name for what has none: that of its folder or list."""
-    return os.path.splitext(os.path.basename(os.path.abspath(directory)))[0]
+    return os.path.basename(os.path.abspath(directory))
 
 
 def _number_of_classes(name, directory, num_classes, label_names, known):

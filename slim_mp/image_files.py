@@ -70,48 +70,56 @@ def from_folder(directory, split):
         in one split that are not in the other, or no images of the split, or what is there cannot
         be read.
     """
-    split = image_folders.split_of(split)
+    directory, split = os.fspath(directory), image_folders.split_of(split)
     folders = image_folders.split_folders(directory)
+    if folders and set(folders) != {TRAIN}:
+        return _from_split_folder(directory, folders, split)
     base = folders.get(TRAIN, directory)
     label_names = _classes_in(base)
-    if len(label_names) < 2:
-        raise DataError(_too_few_classes(base, label_names))
-    if len(folders) < 2:
-        images = _images_in(base, label_names)
-        return _chosen(images, split_by_content(images.paths, images.labels, split, base), base)
-    _check_splits(directory, folders, split, label_names)
-    images = _images_in(folders[split], label_names)
-    return _chosen(images, range(len(images.paths)), folders[split])
+    images = _images_in(base, label_names)
+    return _chosen(images, split_by_content(images.paths, images.labels, split, base), base)
 
 
-def _classes_in(folder):
-    return tuple(map(plain_name, number_classes(image_folders.sub_folders(folder), folder)))
-
-
-def _too_few_classes(folder, label_names):
-    if not label_names:
-        return (
-            f"{folder} has no sub-folders; put the images of each class into a sub-folder of its "
-            "own, or list files and labels in a .csv file (--dataset_dir)."
-        )
-    only = os.path.join(folder, label_names[0])
-    return (
-        f"{folder} has a single class, {shown(label_names[0])}, and there is nothing to learn from "
-        f"it; add folders of other classes, or, if the classes are in {only}, give that folder "
-        "(--dataset_dir)."
-    )
-
-
-def _check_splits(directory, folders, split, label_names):
-    """Refuses a split that is not there, or a class that training would not know of."""
+def _from_split_folder(directory, folders, split):
     if split not in folders:
         raise DataError(
             f"{directory} has no folder for the split {split!r}; it has {few(sorted(folders))} "
             "(--dataset_split_name)."
         )
+    label_names = _classes_in(folders.get(TRAIN, folders[split]))
+    if TRAIN in folders:
+        _check_unknown_classes(folders, split, label_names)
+    images = _images_in(folders[split], label_names)
+    return _chosen(images, range(len(images.paths)), folders[split])
+
+
+def _classes_in(folder):
+    """The names of the classes, of which there are at least two."""
+    label_names = _class_names_in(folder)
+    if not label_names:
+        raise DataError(
+            f"{folder} has no sub-folders; put the images of each class into a sub-folder of its "
+            "own, or list files and labels in a .csv file (--dataset_dir)."
+        )
+    if len(label_names) == 1:
+        only = os.path.join(folder, label_names[0])
+        raise DataError(
+            f"{folder} has a single class, {shown(label_names[0])}, and there is nothing to learn "
+            f"from it; add folders of other classes, or, if the classes are in {only}, give that "
+            "folder (--dataset_dir)."
+        )
+    return label_names
+
+
+def _class_names_in(folder):
+    return tuple(map(plain_name, number_classes(image_folders.sub_folders(folder), folder)))
+
+
+def _check_unknown_classes(folders, split, label_names):
+    """Refuses classes that training would not know of."""
     # That of validation now, rather than after the training.
     for folder in {folders[split], folders.get(VALIDATION, folders[split])}:
-        unknown = sorted(set(_classes_in(folder)) - set(label_names))
+        unknown = sorted(set(_class_names_in(folder)) - set(label_names))
         if unknown:
             raise DataError(
                 f"{folder} has classes that {folders[TRAIN]} lacks: {few(unknown)}; both must have "
@@ -164,7 +172,7 @@ def from_list(path, split):
     Raises:
       DataError: if the list cannot be used, has no such split, or files are missing.
     """
-    split = image_folders.split_of(split)
+    path, split = os.fspath(path), image_folders.split_of(split)
     rows = read_rows(path)
     labels, label_names, only_numbers = classes_of(rows, path)
     _check_classes(label_names, only_numbers, path)
@@ -207,6 +215,6 @@ def _check_files(paths, labels, rows, path):
     if missing:
         raise DataError(
             f"{len(missing)} of the {len(rows)} files of {path} do not exist: "
-            f"{few([row.file for row in missing])} (line {missing[0].line}); correct their paths, "
-            "which begin at the folder of the list."
+            f"{few([shown(row.file, most=78) for row in missing])}; the first is in line "
+            f"{missing[0].line}. Correct their paths, which begin at the folder of the list."
         )

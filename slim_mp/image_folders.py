@@ -142,8 +142,9 @@ def holds_images(directory):
 def split_folders(directory):
     """Finds the folders of the splits, where a folder holds those, and they hold the classes.
 
-    That is so if there is a folder for training, with folders but no images in it, and either
-    nothing else or the folder of another split. A class may be called `train`, too.
+    That is so if there are folders of splits alone, or one for training, one for another split and
+    some that are neither, and there are folders but no images in the first. So a class may be
+    called `train`, too.
 
     Args:
       directory: the folder.
@@ -155,14 +156,19 @@ def split_folders(directory):
       DataError: if a folder cannot be read, or two are for the same split.
     """
     names = sub_folders(directory)
-    found = _known_splits(directory, names)
-    if TRAIN not in found or (len(found) == 1 and len(names) > 1):
+    splits = [name for name in names if name.lower() in _SPLIT_NAMES]
+    found = {split_of(name): os.path.join(directory, name) for name in splits}
+    beside = [name for name in names if name not in splits]
+    of_classes = beside and not (TRAIN in found and len(found) > 1)
+    if not found or of_classes or not _holds_classes(found.get(TRAIN, min(found.values()))):
         return {}
-    entries = _entries(found[TRAIN])
-    holds_folders = any(is_folder for *_, is_folder in entries)
-    if not holds_folders or any(_is_image(n, p) for n, p, is_folder in entries if not is_folder):
-        return {}
-    beside = [name for name in names if split_of(name) not in found]
+    rivals = [name for name in splits if os.path.join(directory, name) not in found.values()]
+    if rivals:
+        other = os.path.basename(found[split_of(rivals[0])])
+        raise DataError(
+            f"{directory} has two folders for the same split, {rivals[0]} and {other}; put their "
+            "images into one."
+        )
     if beside:
         logging.warning(
             "%s is divided into %s; it is read without the folders beside them: %s.",
@@ -173,19 +179,11 @@ def split_folders(directory):
     return found
 
 
-def _known_splits(directory, names):
-    """The paths of the folders whose names are those of splits."""
-    found = {}
-    for name in names:
-        split = split_of(name)
-        if split in found:
-            raise DataError(
-                f"{directory} has two folders for the split {split}: "
-                f"{os.path.basename(found[split])} and {name}; put their images into one."
-            )
-        if split in _SPLIT_NAMES:
-            found[split] = os.path.join(directory, name)
-    return found
+def _holds_classes(folder):
+    """Whether there are folders, but no images beside them."""
+    entries = _entries(folder)
+    has_images = any(_is_image(name, path) for name, path, is_folder in entries if not is_folder)
+    return any(is_folder for *_, is_folder in entries) and not has_images
 
 
 def say_what_is_left_out(directory, names):

@@ -91,16 +91,18 @@ def _csv_records(path, text):
     header = None
     try:
         for fields in reader:
+            if not fields:
+                continue
             what = f"Line {reader.line_num} of {path}"
             if header is None:
                 header = [name.strip().lower() for name in fields]
                 _check_header(header, what)
-            elif fields and len(fields) != len(header):
+            elif len(fields) != len(header):
                 raise DataError(
                     f"{what} has {len(fields)} fields, but the header has {len(header)}; correct "
                     "it, and put fields that hold a comma in double quotes."
                 )
-            elif fields:
+            else:
                 yield reader.line_num, dict(zip(header, fields, strict=True))
     except csv.Error as error:
         raise DataError(f"Line {reader.line_num} of {path} is not CSV ({error}).") from error

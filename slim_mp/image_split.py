@@ -21,7 +21,7 @@ TRAIN, VALIDATION = "train", "validation"
 _END_BYTES = 16 * 1024
 _THREADS = 16
 # From this many files on, reading them all at each start takes long enough to be worth a word.
-_MANY_FILES = 100_000
+_MANY_FILES = 20_000
 
 
 def fingerprint(path):
@@ -68,7 +68,11 @@ def split_by_content(paths, labels, split, source):
             "one of the two (--dataset_split_name)."
         )
     if len(paths) >= _MANY_FILES:
-        logging.info("Reading %d files to divide them into train and validation.", len(paths))
+        logging.info(
+            "Reading a part of %d files to divide them into train and validation; folders of these "
+            "names, or a column 'split' in a list, spare that at each start.",
+            len(paths),
+        )
     with ThreadPool(_THREADS) as pool:
         fingerprints = pool.map(fingerprint, paths)
     _warn_of_copies(fingerprints, paths, labels)
@@ -90,8 +94,13 @@ def _warn_of_copies(fingerprints, paths, labels):
     first, copies = {}, []
     for number, path, label in zip(fingerprints, paths, labels, strict=True):
         if first.setdefault(number, (path, label))[1] != label:
-            copies.append(f"{first[number][0]} and {path}")
+            copies.append(f"{_short(first[number][0])} and {_short(path)}")
     if copies:
         logging.warning(
             "%d image files have a copy in another class: %s.", len(copies), few(copies, most=3)
         )
+
+
+def _short(path):
+    """A file and its folder, which says more than the beginning of a long path."""
+    return os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))

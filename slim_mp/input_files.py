@@ -31,8 +31,8 @@ def reading(path):
         yield
     except (OSError, UnicodeDecodeError, tf.errors.OpError) as error:
         raise DataError(
-            f"{path} cannot be read ({_reason(error)}); correct its permissions, or put a "
-            "readable one in its place."
+            f"{path if path.isprintable() else repr(path)} cannot be read ({_reason(error)}); "
+            "correct its permissions, or put a readable one in its place."
         ) from error
 
 
