@@ -201,7 +201,13 @@ def _in_float32(logits, end_points, num_classes):
 
 
 def get_network_fn(
-    name, num_classes, weight_decay=0.0, is_training=False, precision="fp32", float32_kernels=False
+    name,
+    num_classes,
+    weight_decay=0.0,
+    is_training=False,
+    precision="fp32",
+    float32_kernels=False,
+    master_weights=True,
 ):
     """Returns a function that builds a network in a precision.
 
@@ -213,6 +219,7 @@ def get_network_fn(
       is_training: whether to build for training: batch norm by batch, dropout on.
       precision: what `slim_mp.get_precision` takes: "fp32", "fp16", "bf16" or a `Precision`.
       float32_kernels: as in `slim_mp.arg_scope`; good for half precision on a CPU.
+      master_weights: as in `slim_mp.arg_scope`.
 
     Returns:
       `network_fn(images, **kwargs)`: takes float images [batch, height, width, channels], and what
@@ -232,7 +239,7 @@ def get_network_fn(
         _check_images(images, row)
         with (
             slim.arg_scope(row.arg_scope(weight_decay=weight_decay)),
-            mixed.arg_scope(compute_dtype, float32_kernels=float32_kernels),
+            mixed.arg_scope(compute_dtype, float32_kernels, master_weights),
         ):
             logits, end_points = row.function(
                 tf.cast(images, compute_dtype), num_classes, is_training=is_training, **kwargs

@@ -222,7 +222,7 @@ def _custom_getter(innermost):
 
 
 @contextlib.contextmanager
-def arg_scope(dtype, float32_kernels=False):
+def arg_scope(dtype, float32_kernels=False, master_weights=True):
     """Builds TF-Slim layers that compute in `dtype` from float32 variables.
 
     Open it inside the arg_scope of the network, and give the layers inputs of `dtype`:
@@ -242,6 +242,8 @@ def arg_scope(dtype, float32_kernels=False):
         graph that runs on a CPU: two to four times faster there than TensorFlow's half kernels,
         and accumulated in float32 as on a tensor core. Only a CPU with bfloat16 instructions of its
         own is faster without, in bfloat16.
+      master_weights: False makes the weights variables of `dtype`, half the size, for a graph that
+        only answers. Batch norm keeps float32 ones.
 
     Yields:
       The arg_scope, a dict, as slim.arg_scope does.
@@ -256,7 +258,8 @@ def arg_scope(dtype, float32_kernels=False):
     masters = _MasterWeights(compute_dtype)
     in_float32 = REDUCTIONS | SLOW_ON_CPU if float32_kernels else REDUCTIONS
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_custom_getter(masters.getter))
+        if master_weights:
+            stack.enter_context(_custom_getter(masters.getter))
         stack.enter_context(float32_ops(in_float32))
         stack.enter_context(float32_lrn())
         safe_normalizer = stack.enter_context(half_safe_batch_norm())
