@@ -1,5 +1,6 @@
 """Record files as TF-Slim's dataset tools name them: which are there, and which make up a split."""
 
+import collections
 import dataclasses
 import fnmatch
 import os
@@ -34,6 +35,8 @@ _SHARDS_WITHOUT_A_NAME = {
     "visualwakewords": re.compile(r"(train|val)\.record-\d+-of-\d+"),
     _SLIMS_DEFAULT: re.compile(r"(train|validation)-\d+-of-\d+"),
 }
+
+_NUMBERED = re.compile(r"(.*?)([0-9]+)-of-([0-9]+)(.*)")
 
 
 def _convention(name, file_pattern):
@@ -106,7 +109,8 @@ def find_files(name, split, directory, file_pattern=None):
       The paths, a sorted tuple of str.
 
     Raises:
-      DataError: if there is no such split, or no file of it; the message says what there is.
+      DataError: if there is no such split, no file of it, or only a part of them by their names;
+        the message says what there is.
     """
     convention = _convention(name, file_pattern)
     if convention.splits and split not in convention.splits:
@@ -117,6 +121,8 @@ def find_files(name, split, directory, file_pattern=None):
         )
     for pattern in convention.patterns:
         files = _glob(directory, pattern, split)
+        if files and not file_pattern:
+            _check_shards(files, directory)
         if files:
             return files
     wanted = " or ".join(pattern.replace("%s", split) for pattern in convention.patterns)
@@ -128,6 +134,54 @@ def find_files(name, split, directory, file_pattern=None):
         + ". Choose another --dataset_split_name, --dataset_dir, --dataset_name or --file_pattern."
         + _other_sets(name, split, directory)
     )
+
+
+def missing_shards(names):
+    """Finds out which files are missing by the names of those that are there.
+
+    Args:
+      names: names such as a-00000-of-00003.
+
+    Returns:
+      The first few names that should be among them and are not, a list.
+    """
+    missing = []
+    for (before, after), by_total in _series(names).items():
+        for total, numbers in by_total.items():
+            width = len(min(numbers, key=len))
+            # Any total can be written in a name; the first gap is among so many numbers.
+            wanted = (f"{n:0{width}d}" for n in range(min(int(total), len(numbers) + 1)))
+            gaps = [number for number in wanted if number not in numbers]
+            missing += [f"{before}{number}-of-{total}{after}" for number in gaps]
+    return missing
+
+
+def _series(names):
+    """The numbers in numbered names, as text: (before, after) -> total -> numbers."""
+    series = collections.defaultdict(lambda: collections.defaultdict(set))
+    for found in filter(None, map(_NUMBERED.fullmatch, names)):
+        before, number, total, after = found.groups()
+        series[before, after][total].add(number)
+    return series
+
+
+def _check_shards(files, directory):
+    """Refuses a part of a set, which would pass for the whole, and two sets in one."""
+    names = [os.path.basename(path) for path in files]
+    missing = missing_shards(names)
+    if missing:
+        raise DataError(
+            f"{directory} holds {few(names[:1])} but not all files that belong to it; missing: "
+            f"{few(missing)}. Copy or write the set again; to read only what is there, give "
+            "--file_pattern."
+        )
+    for (before, after), by_total in _series(names).items():
+        if len(by_total) > 1:
+            of_total = [f"{before}*-of-{total}{after}" for total in sorted(by_total)]
+            raise DataError(
+                f"{directory} holds two sets in one, {few(of_total)}; remove one, or choose by "
+                "--file_pattern."
+            )
 
 
 def _names_in(folder):
