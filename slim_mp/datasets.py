@@ -9,7 +9,7 @@ import os
 
 from absl import logging
 
-from slim_mp import record_files, record_sets, tfds_sets
+from slim_mp import imagenet_names, record_files, record_sets, tfds_sets
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
 from slim_mp.image_files import from_folder, from_list
@@ -46,7 +46,7 @@ class Dataset:
       examples_per_file: the number of examples of each file; that of all where there are no files.
       num_bytes: the size of all files together; of image files, an estimate.
       num_classes: labels in the files are below it.
-      label_names: the name of each class, or None if there is no labels.txt.
+      label_names: the name of each class, or None if there is no labels.txt and it is not ImageNet.
       images: paths of its image files, class after class; none for record files.
       labels: the label of each of them.
       image_key: the feature of a record that holds the encoded image.
@@ -184,6 +184,8 @@ def _open_records(name, split, directory, num_classes, file_pattern):
     label_names = read_label_names(os.path.join(directory, LABELS_FILE))
     known = record_sets.known_classes(name, file_pattern)
     num_classes = _number_of_classes(name, directory, num_classes, label_names, known)
+    if label_names is None and name == imagenet_names.DATASET:
+        label_names = imagenet_names.names_of_head(num_classes)
     counts = record_files.examples_per_file(files, cached=directory != _DIGITS_FOLDER)
     num_bytes = record_files.total_bytes(files)
     return Dataset(name, split, files, counts, num_bytes, num_classes, label_names)

@@ -8,6 +8,8 @@ import functools
 import os
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "imagenet", "names.tsv")
+# The name of the set of record files that slim's tools write.
+DATASET = "imagenet"
 BACKGROUND = "background"
 
 
