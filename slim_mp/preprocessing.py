@@ -14,12 +14,10 @@ from collections.abc import Callable
 from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
+from slim_mp.normalization import scale_digits, subtract_vgg_means
 
 _stateless = tf.compat.v2.image
 
-_VGG_MEANS = (123.68, 116.78, 103.94)
-# ITU-R 601 luma of the three means, for images of one channel.
-_VGG_GREY_MEAN = 0.299 * 123.68 + 0.587 * 116.78 + 0.114 * 103.94
 # Shorter side before the crop, per pixel of the crop: 256 (to 512) for 224.
 _VGG_EVAL_SCALE = 256 / 224
 _VGG_LARGEST_SCALE = 512 / 224
@@ -130,10 +128,6 @@ def _resize_shorter_side(image, length):
     return _resize(image, height, width)
 
 
-def _subtract_vgg_means(image):
-    return image - tf.constant(_VGG_MEANS if image.shape[-1] == 3 else [_VGG_GREY_MEAN])
-
-
 def _vgg_train(image, height, width, seed):
     side, crop, flip = _seeds(seed, 3)
     size, channels = max(height, width), image.shape[-1]
@@ -141,7 +135,7 @@ def _vgg_train(image, height, width, seed):
     image = _resize_shorter_side(image, _random_integer(side, lowest, highest + 1))
     image = _stateless.stateless_random_crop(image, [height, width, channels], crop)
     image = _stateless.stateless_random_flip_left_right(image, flip)
-    return _subtract_vgg_means(image)
+    return subtract_vgg_means(image)
 
 
 def _central_crop(image, height, width):
@@ -153,7 +147,7 @@ def _central_crop(image, height, width):
 
 def _vgg_eval(image, height, width):
     image = _resize_shorter_side(image, round(max(height, width) * _VGG_EVAL_SCALE))
-    return _subtract_vgg_means(_central_crop(image, height, width))
+    return subtract_vgg_means(_central_crop(image, height, width))
 
 
 # ---- cifarnet and lenet
@@ -190,7 +184,7 @@ def _lenet_eval(image, height, width):
     would use a twelfth of the network's input, and a large one would lose its strokes.
     """
     image = tf.image.resize_bilinear(image[tf.newaxis], [height, width], half_pixel_centers=True)[0]
-    return (image - 128.0) / 128.0
+    return scale_digits(image)
 
 
 def _lenet_train(image, height, width, seed):
