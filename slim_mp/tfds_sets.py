@@ -58,14 +58,8 @@ def find_files(name, split, data_dir):
     """
     tfds = _import_tfds()
     folder = _folder_of(name.removeprefix(PREFIX), data_dir)
-    try:
-        info = tfds.builder_from_directory(folder).info
-        splits = {key: tuple(map(os.fspath, info.splits[key].filepaths)) for key in info.splits}
-    except Exception as error:  # of JSON, protobuf, the file system: whatever its files hold
-        raise DataError(
-            f"{folder} is not a dataset that TFDS can read ({reason(error)}); prepare it again, "
-            "with tfds.load or tfds build."
-        ) from error
+    info, splits = _read_account(folder, tfds)
+    _check_name(info, name, folder)
     if split not in splits:
         raise DataError(
             f"The dataset '{name}' in {folder} has no split {split!r}; its splits are: "
@@ -86,6 +80,18 @@ def find_files(name, split, data_dir):
     )
 
 
+def _read_account(folder, tfds):
+    """The DatasetInfo, and a dict of split to the paths of its files."""
+    try:
+        info = tfds.builder_from_directory(folder).info
+        return info, {key: tuple(map(os.fspath, info.splits[key].filepaths)) for key in info.splits}
+    except Exception as error:  # of JSON, protobuf, the file system: whatever its files hold
+        raise DataError(
+            f"{folder} is not a dataset that TFDS can read ({reason(error)}); prepare it again, "
+            "with tfds.load or tfds build."
+        ) from error
+
+
 def _import_tfds():
     try:
         import tensorflow_datasets
@@ -95,6 +101,15 @@ def _import_tfds():
             "pip install tensorflow-datasets."
         ) from error
     return tensorflow_datasets
+
+
+def _check_name(info, name, folder):
+    wanted = re.split("[/:]", name.removeprefix(PREFIX))[0]
+    if info.name != wanted:
+        raise DataError(
+            f"{folder} holds the dataset {info.name!r}, not {wanted!r}; give "
+            f"--dataset_name={PREFIX}{info.name}, or another --dataset_dir."
+        )
 
 
 def _folder_of(name, data_dir):

@@ -132,6 +132,7 @@ def test_a_cache_that_may_not_be_read_is_not_used(tmp_path, monkeypatch):
         ("cifar10", "test", ["cifar10_test.tfrecord"], 10),
         ("mnist", "train", ["mnist_train.tfrecord"], 10),
         ("imagenet", "train", ["train-00000-of-00002", "train-00001-of-00002"], 1001),
+        ("visualwakewords", "val", ["val.record-00000-of-00002", "val.record-00001-of-00002"], 2),
         ("birds", "dev", ["birds_dev_0.tfrecord", "birds_dev_1.tfrecord"], 4),
         ("birds", "dev", ["birds_dev.tfrecord"], 4),
         ("tfrecord", "dev", ["dev-00000-of-00001"], 4),
@@ -142,7 +143,7 @@ def test_files_are_found_by_the_conventions_of_slim(tmp_path, name, split, files
     folder.mkdir()
     for other in (*files, "flowers_train_0.tfrecord", "validation-00000-of-00128"):
         write_records(folder / other, [make_record(plain_image(0), 0)])
-    asked = None if name in ("flowers", "cifar10", "mnist", "imagenet") else num_classes
+    asked = num_classes if name in ("birds", "tfrecord") else None
     dataset = data.open_dataset(name, split, folder, num_classes=asked)
     assert [os.path.basename(path) for path in dataset.files] == files
     assert (dataset.num_classes, dataset.num_examples) == (num_classes, len(files))

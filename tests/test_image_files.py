@@ -1,53 +1,14 @@
-"""Images in folders: which files, classes and splits are found, and what is refused."""
+"""Images in folders: which classes and splits there are, and what is refused."""
 
 import os
-import pathlib
 import shutil
 import unicodedata
 
 import pytest
-from absl import logging
-from toy_records import plain_image
+from made_images import divided, logged, make_folder, relative
 
-from slim_mp import image_files, image_split
+from slim_mp import image_files
 from slim_mp.errors import DataError
-
-VALIDATION_SHARE = image_split.VALIDATION_SHARE
-
-
-def make_folder(folder, *classes, count=4):
-    """Folders of images that are all different."""
-    for number, name in enumerate(classes):
-        os.makedirs(folder / name, exist_ok=True)
-        for index in range(count):
-            # What follows the end of a PNG is not part of the image, but makes another file of it.
-            content = plain_image(index % 256) + bytes([number]) + os.fsencode(name)
-            (folder / name / f"{index:03d}.png").write_bytes(content)
-    return folder
-
-
-def divided(folder, *classes, split="train", **options):
-    """A folder with images of one split and no images of another."""
-    os.makedirs(folder / "test", exist_ok=True)
-    return make_folder(folder / split, *classes, **options).parent
-
-
-def relative(images, folder):
-    return [os.path.relpath(path, folder) for path in images.paths]
-
-
-@pytest.fixture
-def log(monkeypatch):
-    """The lines that are logged, as they are read."""
-    lines = []
-
-    def note(words, *arguments):
-        lines.append(words % arguments)
-
-    for level in ("info", "warning"):
-        monkeypatch.setattr(logging, level, note)
-    return lines
-
 
 # ---- classes
 
@@ -114,130 +75,13 @@ def test_folders_without_classes_or_images_say_what_belongs_there(tmp_path):
         image_files.from_folder(tmp_path / "nowhere", "train")
 
 
-def test_an_empty_class_keeps_its_label_and_is_named(tmp_path, log):
+def test_an_empty_class_keeps_its_label_and_is_named(tmp_path, monkeypatch):
+    log = logged(monkeypatch)
     divided(tmp_path, "a", "c")
     (tmp_path / "train" / "b").mkdir()
     images = image_files.from_folder(tmp_path, "train")
     assert (images.label_names, set(images.labels)) == (("a", "b", "c"), {0, 2})
     assert log == [f"{tmp_path}/train has no images for this split of these classes: b."]
-
-
-# ---- what is an image
-
-
-def test_images_are_told_by_their_endings_and_the_others_listed_once(tmp_path, log):
-    make_folder(tmp_path, "a", "b", count=40)
-    for name in (".DS_Store", "Thumbs.db", "._000.png", "desktop.ini"):
-        (tmp_path / "a" / name).write_bytes(plain_image(0))
-    (tmp_path / "__MACOSX").mkdir()
-    make_folder(tmp_path, ".hidden", "a/.thumbs", "a/@eaDir")
-    (tmp_path / "a" / "B.JPEG").write_bytes(plain_image(250))
-    (tmp_path / "a" / "notes.txt").touch()
-    (tmp_path / "b" / "x.xml").touch()
-    (tmp_path / "c").touch()
-    paths = []
-    for split in ("train", "validation"):
-        images = image_files.from_folder(tmp_path, split)
-        assert images.label_names == ("a", "b")
-        paths += relative(images, tmp_path)
-    numbered = [f"{name}/{index:03d}.png" for name in "ab" for index in range(40)]
-    assert sorted(paths) == sorted(["a/B.JPEG", *numbered])
-    line = f"{tmp_path}: ignored 3 files that are not images by their names: c, notes.txt, x.xml."
-    assert log == [line] * 2
-
-
-def test_a_name_without_an_ending_is_an_image_if_the_content_is(tmp_path):
-    divided(tmp_path, "a", "b", count=1)
-    for name, content in (
-        ("jpeg", b"\xff\xd8\xff\xe0"),
-        ("png", plain_image(0)),
-        ("gif", b"GIF89a"),
-        ("bmp", b"BM0000"),
-        ("text", b"hello"),
-        ("empty", b""),
-    ):
-        (tmp_path / "train" / "a" / name).write_bytes(content)
-    images = image_files.from_folder(tmp_path, "train")
-    names = ["000.png", "bmp", "gif", "jpeg", "png"]
-    assert [os.path.basename(path) for path in images.paths[:-1]] == names
-
-
-def test_images_of_formats_that_cannot_be_read_are_counted_aloud(tmp_path, log):
-    divided(tmp_path, "a", "b")
-    (tmp_path / "train" / "a" / "x.webp").touch()
-    (tmp_path / "train" / "b" / "y.TIFF").touch()
-    image_files.from_folder(tmp_path, "train")
-    assert len(log) == 1
-    assert "2 images are left out" in log[0] and "convert them" in log[0]
-    assert log[0].endswith("x.webp, y.TIFF.")
-
-
-def test_folders_in_classes_and_links_are_followed_once(tmp_path):
-    divided(tmp_path, "a", "a/deep/er", "b", count=1)
-    folder = tmp_path / "train"
-    outside = make_folder(tmp_path / "outside", "more", count=1)
-    (folder / "a" / "link.png").symlink_to(folder / "b" / "000.png")
-    (folder / "a" / "more").symlink_to(outside / "more")
-    (folder / "a" / "here").symlink_to(".")
-    (folder / "a" / "up").symlink_to("..")
-    (folder / "a" / "deep" / "a").symlink_to("../../a")
-    (folder / "c").symlink_to(outside / "more")
-    shutil.move(tmp_path / "outside", tmp_path / "train" / ".outside")
-    for link in ("a/more", "c"):
-        (folder / link).unlink()
-        (folder / link).symlink_to(folder / ".outside" / "more")
-    images = image_files.from_folder(tmp_path, "train")
-    assert relative(images, folder) == [
-        "a/000.png",
-        "a/deep/er/000.png",
-        "a/link.png",
-        "a/more/000.png",
-        "b/000.png",
-        "c/000.png",
-    ]
-
-
-@pytest.mark.parametrize("target", ["nowhere", "x.png"])
-def test_a_link_that_leads_nowhere_is_named(tmp_path, target):
-    divided(tmp_path, "a", "b")
-    link = tmp_path / "train" / "a" / "x.png"
-    link.symlink_to(target)
-    with pytest.raises(DataError, match=rf"^{link} cannot be read \("):
-        image_files.from_folder(tmp_path, "train")
-
-
-def test_what_would_be_waited_for_is_no_image(tmp_path):
-    divided(tmp_path, "a", "b")
-    for name in ("pipe.png", "pipe"):
-        os.mkfifo(tmp_path / "train" / "a" / name)
-    assert len(image_files.from_folder(tmp_path, "train").paths) == 8
-
-
-def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    make_folder(tmp_path, "a", "b")
-    scandir = os.scandir
-
-    def scan_others(path):
-        if os.fspath(path) == str(tmp_path / "b"):
-            raise PermissionError(13, "Permission denied", os.fspath(path))
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", scan_others)
-    with pytest.raises(DataError, match=rf"^{tmp_path}/b cannot be read \(Permission denied\)"):
-        image_files.from_folder(tmp_path, "train")
-
-
-def test_names_with_spaces_and_beyond_ascii_are_read_and_others_refused(tmp_path):
-    divided(tmp_path, "rosa canina", "薔薇", count=1)
-    (tmp_path / "train" / "薔薇" / "ein Photo №1.png").write_bytes(plain_image(9))
-    images = image_files.from_folder(tmp_path, "train")
-    assert images.label_names == ("rosa canina", "薔薇")
-    assert os.path.basename(images.paths[-1]) == "ein Photo №1.png"
-    with open(os.fsencode(tmp_path / "train" / "薔薇") + b"/\xff\x1b.png", "wb"):
-        pass
-    with pytest.raises(DataError, match=r"\\xff\\x1b\.png' is not UTF-8; rename it") as raised:
-        image_files.from_folder(tmp_path, "train")
-    assert str(raised.value).isprintable()
 
 
 # ---- splits that are folders
@@ -291,7 +135,8 @@ def test_train_may_be_a_class(tmp_path):
     assert names == ("bus", "ship", "train")
 
 
-def test_folders_beside_those_of_the_splits_are_named(tmp_path, log):
+def test_folders_beside_those_of_the_splits_are_named(tmp_path, monkeypatch):
+    log = logged(monkeypatch)
     divided(tmp_path, "a", "b")
     divided(tmp_path, "a", "b", split="test")
     make_folder(tmp_path, "annotations")
@@ -307,95 +152,3 @@ def test_two_folders_for_a_split_are_refused(tmp_path):
         divided(tmp_path, "a", "b", split=split)
     with pytest.raises(DataError, match=r"two folders for the same split, val and validation; put"):
         image_files.from_folder(tmp_path, "train")
-
-
-# ---- the split by content
-
-
-def test_the_split_by_content_is_one_share_and_nothing_on_both_sides(tmp_path):
-    make_folder(tmp_path, *"abcd", count=250)
-    sides = [
-        set(image_files.from_folder(tmp_path, split).paths) for split in ("train", "validation")
-    ]
-    assert not sides[0] & sides[1]
-    assert len(sides[0] | sides[1]) == 1000
-    # Four standard deviations of a binomial distribution.
-    assert abs(len(sides[1]) / 1000 - VALIDATION_SHARE) < 4 * (0.1 * 0.9 / 1000) ** 0.5
-
-
-def test_a_file_stays_on_its_side_whatever_it_is_called_and_whatever_is_added(tmp_path):
-    before = make_folder(tmp_path / "before", "a", "b", count=60)
-    sides = {}
-    for split in ("train", "validation"):
-        for path in image_files.from_folder(before, split).paths:
-            sides[pathlib.Path(path).read_bytes()] = split
-    after = make_folder(tmp_path / "after", "x", "y", count=30)
-    for number, content in enumerate(sides):
-        (after / "x" / f"new name {number}.png").write_bytes(content)
-        (after / "y" / f"copy {number}.png").write_bytes(content)
-    seen = 0
-    for split in ("train", "validation"):
-        for path in image_files.from_folder(after, split).paths:
-            content = pathlib.Path(path).read_bytes()
-            if content in sides:
-                assert sides[content] == split
-                seen += 1
-    assert seen == 240
-
-
-def test_the_sides_are_the_same_on_every_machine(tmp_path):
-    path = tmp_path / "x"
-    # What b2sum -l 64 of coreutils says of the size in eight bytes and the content.
-    for content, number in ((b"", 0xCA08EA5BCA49CC18), (b"slim", 0x74D708E16588697E)):
-        path.write_bytes(content)
-        assert image_split.fingerprint(str(path)) == number
-
-
-@pytest.mark.parametrize("size", [1, 16384, 16385, 32768, 32769, 100_000])
-def test_the_fingerprint_sees_size_and_both_ends(tmp_path, size):
-    path = tmp_path / "x"
-    content = os.urandom(size)
-
-    def fingerprint(content):
-        path.write_bytes(content)
-        return image_split.fingerprint(str(path))
-
-    changed = [content + b"x", content[:-1] + bytes([content[-1] ^ 1])]
-    changed.append(bytes([content[0] ^ 1]) + content[1:])
-    if size <= 32768:
-        middle = size // 2
-        changed.append(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-    numbers = {fingerprint(one) for one in (content, *changed)}
-    assert len(numbers) == len({content, *changed})
-    assert fingerprint(content) in numbers
-
-
-def test_copies_in_two_classes_are_counted_aloud(tmp_path, log):
-    make_folder(tmp_path, "a", "b", count=40)
-    for name in ("x.png", "y.png"):
-        shutil.copy(tmp_path / "a" / "000.png", tmp_path / "b" / name)
-    shutil.copy(tmp_path / "a" / "001.png", tmp_path / "a" / "z.png")
-    image_files.from_folder(tmp_path, "train")
-    assert log == [
-        "2 image files have a copy in another class: a/000.png and b/x.png, a/000.png and b/y.png."
-    ]
-
-
-def test_a_side_without_images_is_refused_with_what_to_do(tmp_path):
-    make_folder(tmp_path, "a", "b", count=1)
-    for split in ("train", "validation"):
-        with pytest.raises(DataError, match=r"has 2 images, and none of them is for .*folders"):
-            image_files.from_folder(tmp_path, split)
-
-
-def test_a_split_that_nobody_made_is_refused(tmp_path):
-    make_folder(tmp_path, "a", "b", count=40)
-    with pytest.raises(DataError, match=r"no split 'test': choose one of the two \(--dataset_spl"):
-        image_files.from_folder(tmp_path, "test")
-
-
-def test_the_size_of_all_files_is_estimated(tmp_path):
-    divided(tmp_path, "a", "b", count=300)
-    images = image_files.from_folder(tmp_path, "train")
-    size = sum(os.path.getsize(path) for path in images.paths)
-    assert abs(images.estimated_bytes() - size) < 0.02 * size
