@@ -1,12 +1,14 @@
-"""What kind of dataset a folder or a list is, where no name says it or no such records are there."""
+"""What kind of dataset a folder or a list is, where no name says it or such records are missing."""
 
 import os
 
+import programs
 import pytest
-from made_images import make_folder
-from toy_records import make_record, plain_image, write_records
+from absl import flags as absl_flags
+from made_images import divided, logged, make_folder
+from toy_records import make_record, plain_image, write_numbered, write_records
 
-from slim_mp import data
+from slim_mp import data, flag_groups, flags
 from slim_mp.errors import DataError, UsageError
 
 
@@ -139,3 +141,58 @@ def test_what_is_no_dataset_says_what_was_looked_for(tmp_path):
         data.open_dataset("flowers", "train", tmp_path)
     with pytest.raises(DataError, match=r"list\.txt does not exist .* in \.csv or \.jsonl"):
         data.open_dataset(None, "train", tmp_path / "list.txt")
+
+
+# ---- by flags
+
+
+def open_by_flags(*arguments):
+    """Opens the dataset of an evaluation, whose default split is test, by its flags."""
+    with programs.without_new_flags():
+        flag_groups.define_dataset_flags(split="test")
+        absl_flags.DEFINE_integer("batch_size", 1, "Images in a batch.")
+        absl_flags.FLAGS(["program", *arguments])
+        return flags.open_dataset(bundled_split="validation")
+
+
+def test_images_are_evaluated_on_validation_unless_another_split_is_named(tmp_path):
+    photos = make_folder(tmp_path / "photos", "a", "b", count=40)
+    path = write_list(tmp_path / "listed")
+    for directory in (photos, path):
+        dataset = open_by_flags(f"--dataset_dir={directory}")
+        assert (dataset.split, bool(dataset.images)) == ("validation", True)
+    divided(tmp_path / "divided", "a", "b")
+    divided(tmp_path / "divided", "a", "b", split="test")
+    words = r"no folder for the split 'validation'; it has test, train \(--dataset_split_name\)"
+    with pytest.raises(DataError, match=words):
+        open_by_flags(f"--dataset_dir={tmp_path}/divided")
+    dataset = open_by_flags(f"--dataset_dir={tmp_path}/divided", "--dataset_split_name=test")
+    assert dataset.num_examples == 8
+    assert open_by_flags().split == "validation"
+
+
+def test_records_are_evaluated_on_slims_split(tmp_path):
+    write_records(tmp_path / "mnist_test.tfrecord", [make_record(plain_image(0), 0)])
+    dataset = open_by_flags(f"--dataset_dir={tmp_path}")
+    assert (dataset.name, dataset.split, dataset.num_classes) == ("mnist", "test", 10)
+
+
+def test_one_line_says_what_is_read(tmp_path, monkeypatch):
+    make_folder(tmp_path / "photos", "a", "b", count=40)
+    (tmp_path / "records").mkdir()
+    write_numbered(tmp_path / "records", (3,))
+    log = logged(monkeypatch)
+    open_by_flags("--dataset_split_name=train", f"--dataset_dir={tmp_path}/photos")
+    count = int(log[0].split(": ")[1].split()[0])
+    assert log == [
+        f"{tmp_path}/photos is read as a folder with one sub-folder a class: {count} images of 2 "
+        "classes for 'train'."
+    ]
+    log.clear()
+    arguments = ["--dataset_split_name=train", f"--dataset_dir={tmp_path}/photos"]
+    open_by_flags("--dataset_name=flowers", *arguments)
+    assert log[0].endswith("photos holds no record files of 'flowers'; its sub-folders are read.")
+    log.clear()
+    arguments = ["--dataset_split_name=train", "--num_classes=10"]
+    open_by_flags(f"--dataset_dir={tmp_path}/records", *arguments)
+    assert log == [f"{tmp_path}/records holds record files of 'toy'."]
