@@ -50,7 +50,20 @@ def parse_example(serialized, dataset, labels_offset):
         },
     )
     label = features[dataset.label_key]
-    in_range = tf.logical_and(label >= labels_offset, label < dataset.num_classes)
+    return features[dataset.image_key], check_label(label, dataset.num_classes, labels_offset)
+
+
+def check_label(label, num_classes, labels_offset):
+    """Subtracts the offset from a label in the graph, and checks the label first.
+
+    Args:
+      label: int64 tensor [].
+      num_classes: the number of classes before the subtraction.
+      labels_offset: an int.
+
+    Returns:
+      int64 tensor [] in [0, num_classes - labels_offset). Running it fails if it is out of range.
+    """
+    in_range = tf.logical_and(label >= labels_offset, label < num_classes)
     with tf.control_dependencies([tf.debugging.Assert(in_range, ["label out of range:", label])]):
-        label = tf.identity(label - labels_offset)
-    return features[dataset.image_key], label
+        return tf.identity(label - labels_offset)

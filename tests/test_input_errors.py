@@ -40,7 +40,7 @@ BAD_RECORDS = {
                 feature={f"\x1b[31m{n:03d}": make_feature(b"") for n in range(100)}
             )
         ).SerializeToString(),
-        r"are: '\\x1b\[31m000', .*\[31m019' and 80 more\. Write",
+        r"are: '\\x1b\[31m000', .*\[31m019' and 80 more\. Convert",
     ),
     "no label": (make_record(plain_image(0)), r"no feature image/class/label; .* image/encoded"),
     "large label": (make_record(plain_image(0), 10), r"label 10, .* only 1 to 9 are possible"),

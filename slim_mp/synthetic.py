@@ -1,0 +1,31 @@
+"""Images of noise, for measurements of speed without an input."""
+
+from slim_mp.compat import tf
+
+
+def examples(dataset, config, count):
+    """Returns a stream of `count` images in [-1, 1) and labels, a function of the seed.
+
+    Args:
+      dataset: the synthetic `Dataset`.
+      config: an `InputConfig`.
+      count: an int.
+
+    Returns:
+      A tf.data.Dataset of dicts: `image`, [image_size, image_size, channels] in the compute dtype,
+      `label`, int64 [], and `name`, string [].
+    """
+    shape = [config.image_size, config.image_size, config.channels]
+
+    def make(index):
+        seed = tf.stack([tf.constant(config.seed or 0, tf.int64), index])
+        classes = dataset.num_classes - config.labels_offset
+        image = tf.random.stateless_uniform(shape, seed, -1.0, 1.0)
+        return {
+            "image": tf.cast(image, config.compute_dtype),
+            "label": tf.random.stateless_uniform([], seed, 0, classes, tf.int64),
+            "name": tf.strings.as_string(index),
+        }
+
+    indices = tf.data.Dataset.range(count).map(lambda k: k * config.num_shards + config.shard_index)
+    return indices.map(make)
