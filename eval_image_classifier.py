@@ -7,7 +7,8 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import checkpoint_flags, evaluate, flag_groups, flags
+    from slim_mp import checkpoint_flags, eval_flags, evaluate, flags
+    from slim_mp.metrics import describe, describe_classes
     from slim_mp.program import run_program
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""
@@ -24,13 +25,14 @@ def main():
     choices = checkpoint_flags.follow_checkpoint(dataset, is_training=False)
     arguments = flags.network_arguments(dataset, choices, clones, is_training=False)
     network_fn = nets_factory.get_network_fn(**arguments)
-    metrics = evaluate.evaluate(flags.eval_config(network_fn, choices, clones), network_fn, dataset)
-    print(evaluate.describe(metrics))
+    config = eval_flags.eval_config(network_fn, choices, clones)
+    metrics = evaluate.evaluate(config, network_fn, dataset)
+    print(*filter(None, [describe(metrics), describe_classes(metrics["per_class"])]), sep="\n")
 
 
 def run():
     """Runs the console command."""
-    flag_groups.define_evaluation_flags()
+    eval_flags.define_evaluation_flags()
     run_program(main)
 
 

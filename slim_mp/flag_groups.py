@@ -1,7 +1,8 @@
 """The command-line flags in groups, with the names, defaults and help of each.
 
 Flags of the former research/slim scripts keep their names, defaults and meaning. A program defines
-its flags with one call; flags.py makes configs of them, flag_checks.py refuses what cannot be.
+its flags with one call; flags.py makes configs of them, flag_checks.py refuses what cannot be. The
+flags of an update are in update_flags.py, those of an evaluation in eval_flags.py.
 """
 
 from absl import flags
@@ -20,10 +21,11 @@ CLUSTER_DEFAULTS = {
     "sync_replicas": False,
     "replicas_to_aggregate": 1,
 }
-_CLUSTER_ONLY = "[Several machines: not supported yet, leave it out.]"
+CLUSTER_ONLY = "[Several machines: not supported yet, leave it out.]"
 
 
-def _define_network_flags():
+def define_network_flags():
+    """Defines the flags that choose the network and what it computes in."""
     flags.DEFINE_string(
         "model_name",
         "inception_v3",
@@ -88,7 +90,7 @@ def define_dataset_flags(split):
 
 def _define_cluster_flags():
     def define(define_flag, name, words):
-        define_flag(name, CLUSTER_DEFAULTS[name], f"{_CLUSTER_ONLY} {words}")
+        define_flag(name, CLUSTER_DEFAULTS[name], f"{CLUSTER_ONLY} {words}")
 
     define(flags.DEFINE_string, "master", "Address of the session's server.")
     define(flags.DEFINE_integer, "worker_replicas", "Number of workers.")
@@ -167,35 +169,9 @@ def _define_warm_start_flags():
 
 def define_training_flags():
     """Defines the flags of train_image_classifier."""
-    _define_network_flags()
+    define_network_flags()
     define_dataset_flags(split="train")
     define_update_flags()
     _define_run_flags()
     _define_warm_start_flags()
     _define_cluster_flags()
-
-
-def define_evaluation_flags():
-    """Defines the flags of eval_image_classifier."""
-    _define_network_flags()
-    define_dataset_flags(split="test")
-    flags.DEFINE_integer("batch_size", 100, "Images in a batch; the metrics do not depend on it.")
-    flags.DEFINE_integer("max_num_batches", None, "Batches to evaluate; by default all.")
-    flags.DEFINE_string("master", "", _CLUSTER_ONLY)
-    flags.DEFINE_string(
-        "checkpoint_path",
-        "/tmp/tfmodel/",
-        "Checkpoint file or prefix, folder (its newest), or the name of a published one that "
-        "python -m slim_mp.fetch has fetched.",
-    )
-    define_checkpoints_folder_flag()
-    flags.DEFINE_string("eval_dir", "/tmp/tfmodel/", "Folder for metrics.json and event files.")
-    flags.DEFINE_float(
-        "moving_average_decay",
-        None,
-        "Moving averages are used when the checkpoint has them; 0 uses the weights themselves.",
-    )
-    flags.DEFINE_integer(
-        "eval_image_size", None, "Pixels; by default the checkpoint's or the network's own size."
-    )
-    flags.DEFINE_boolean("quantize", False, "Not supported; see --dtype.")

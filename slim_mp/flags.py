@@ -10,7 +10,6 @@ from absl import flags, logging
 from slim_mp import data, distribution, optimizers
 from slim_mp.datasets import DIGITS, FOLDER, LIST, kind_of
 from slim_mp.errors import UsageError
-from slim_mp.evaluate import EvalConfig
 from slim_mp.flag_checks import check_flags
 from slim_mp.precision import get_precision
 from slim_mp.train_config import LossScaleConfig, TrainConfig, WarmStartConfig
@@ -115,7 +114,7 @@ def network_arguments(dataset, choices, clones, is_training):
 
 
 def local_clones():
-    """Returns the `Clones` of the flags; an evaluation has one. A program calls it first.
+    """Returns the `Clones` of the flags, or a single one. A program calls it first.
 
     Raises:
       UsageError: if a flag asks for what slim_mp does not support or is out of its range, or for
@@ -229,25 +228,4 @@ def train_config(network_fn, choices, clones):
         seed=FLAGS.seed,
         resume=FLAGS.resume,
         metrics_file=FLAGS.metrics_file,
-    )
-
-
-def eval_config(network_fn, choices, clones):
-    """Returns the EvalConfig of the flags.
-
-    Args:
-      network_fn: what nets_factory.get_network_fn made.
-      choices: of `checkpoint_flags.follow_checkpoint`.
-      clones: the `Clones`.
-
-    Raises:
-      UsageError: if a value is out of its range; the message names the flag.
-    """
-    return EvalConfig(
-        checkpoint_path=choices.checkpoint,
-        eval_dir=FLAGS.eval_dir,
-        input=input_config(network_fn, choices),
-        clones=clones,
-        max_num_batches=FLAGS.max_num_batches,
-        use_moving_averages=FLAGS.moving_average_decay != 0,
     )

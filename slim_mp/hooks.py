@@ -1,7 +1,6 @@
 """What happens around the steps of a training run: checkpoints and reports."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,8 @@ from tqdm import tqdm
 
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError, reason
-from slim_mp.output_files import to_json, write_whole
+from slim_mp.json_lines import drop_rows_after
+from slim_mp.output_files import to_json
 
 CHECKPOINT_NAME = "model.ckpt"
 METRICS_NAME = "metrics.jsonl"
@@ -82,15 +82,7 @@ class CheckpointWriter:
 
 def _open_metrics(path, start_step):
     """Opens a JSON-lines file to append to, without lines of steps that will be run again."""
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe, or /dev/null
-        return open(path, "a", encoding="utf-8")
-    kept = []
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-        for line in file:
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                if json.loads(line)["step"] <= start_step:
-                    kept.append(line.rstrip("\n") + "\n")
-    write_whole(path, "".join(kept))
+    drop_rows_after(path, start_step)
     return open(path, "a", encoding="utf-8")
 
 

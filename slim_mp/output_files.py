@@ -31,11 +31,12 @@ def make_folder(path, flag):
 
 
 @contextlib.contextmanager
-def only_run_in(folder):
+def only_run_in(folder, flag="train_dir"):
     """While open, no other run may write to a folder; the lock goes with the process.
 
     Args:
       folder: a folder that can be written.
+      flag: name of the flag that gave it, for the error.
 
     Yields:
       Nothing.
@@ -48,7 +49,7 @@ def only_run_in(folder):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(
-                f"Another run is writing to {folder}: wait for it, or give another --train_dir."
+                f"Another run is writing to {folder}: wait for it, or give another --{flag}."
             ) from error
         except OSError:
             # A file system without locks.
@@ -75,15 +76,34 @@ def write_whole(path, content):
     Raises:
       OSError: if it cannot be written; the old file is then as it was.
     """
-    path = os.path.realpath(path)
     content = content.encode("utf-8") if isinstance(content, str) else content
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
+    with open_whole(path, mode="wb") as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def open_whole(path, **options):
+    """Opens a file that takes the place of the one at a path when all of it is written.
+
+    Args:
+      path: the file; of a link, what it points to is replaced.
+      **options: of the built-in `open`.
+
+    Yields:
+      The open file. If the block ends with an exception, whatever it is, the file is removed, and
+      the old one is as it was.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
+    path = os.path.realpath(path)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False, **options) as file:
         try:
-            file.write(content)
+            yield file
             file.flush()
             os.chmod(file.name, 0o644)
             os.replace(file.name, path)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.remove(file.name)
             raise

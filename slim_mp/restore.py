@@ -89,15 +89,17 @@ def restore_fn(plan):
       plan: a RestorePlan.
 
     Returns:
-      A function of a session that assigns the variables. It raises CheckpointError if the data of
-      the checkpoint turn out to be damaged.
+      A function of a session that assigns the variables, and of the prefix of a checkpoint if that
+      is another than the plan's, with the same variables in the same dtypes. It raises
+      CheckpointError if the data of the checkpoint turn out to be damaged.
     """
     names, variables = list(plan.restored), list(plan.restored.values())
     wanted = [variable.dtype.base_dtype for variable in variables]
     with tf.name_scope("warm_start"):
         with tf.device("/cpu:0"):
+            prefix = tf.placeholder_with_default(plan.checkpoint, [])
             values = tf.raw_ops.RestoreV2(
-                prefix=plan.checkpoint,
+                prefix=prefix,
                 tensor_names=names,
                 shape_and_slices=[""] * len(names),
                 dtypes=[
@@ -107,12 +109,12 @@ def restore_fn(plan):
             values = [tf.cast(value, dtype) for value, dtype in zip(values, wanted, strict=True)]
         assign = tf.group(*map(_assign, variables, values))
 
-    def restore(session):
+    def restore(session, checkpoint=plan.checkpoint):
         try:
-            session.run(assign)
+            session.run(assign, {prefix: checkpoint})
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.OutOfRangeError) as e:
             raise CheckpointError(
-                f"The data of the checkpoint {plan.checkpoint} are damaged; copy or download it "
+                f"The data of the checkpoint {checkpoint} are damaged; copy or download it "
                 f"again ({reason(e)[:200]!r})."
             ) from e
         if plan.cast:
