@@ -1,6 +1,7 @@
 """Downloads over HTTP that survive a broken connection: a part file, resumed, whole or absent."""
 
 import contextlib
+import dataclasses
 import http.client
 import os
 import re
@@ -33,7 +34,20 @@ class _BrokenError(Exception):
     """The transfer ended early; what came is in the part file."""
 
 
-def download(url, path):
+@dataclasses.dataclass(frozen=True)
+class _Target:
+    """Where a file is to be put, and what is said if that cannot be."""
+
+    path: str
+    flag: str
+    failure: type
+
+    @property
+    def part(self):
+        return self.path + ".part"
+
+
+def download(url, path, flag="checkpoints_dir", failure=CheckpointError):
     """Downloads a file, from where an earlier try stopped.
 
     What has come lies in PATH.part until it is complete. A server that ignores the request to go on
@@ -42,23 +56,27 @@ def download(url, path):
     Args:
       url: its address, http or https.
       path: where to put it.
+      flag: name of the flag that gave its folder, for errors.
+      failure: the class of the error if the file cannot be had.
 
     Raises:
-      CheckpointError: if the server cannot be reached, has no such file, or stops for good.
+      CheckpointError, or `failure`: if the server cannot be reached, has no such file, or stops for
+        good.
       UsageError: if the address is none, or the file cannot be written.
     """
     _check_address(url)
-    part = path + ".part"
+    target = _Target(path, flag, failure)
+    part = target.part
     idle = 0
     while True:
         before = _size(part)
         try:
-            _transfer(url, part)
+            _transfer(url, target)
             break
         except _BrokenError as error:
             idle = idle + 1 if _size(part) <= before else 0
             if idle >= TRIES:
-                raise CheckpointError(_given_up(url, path, part, error)) from error
+                raise failure(_given_up(url, path, part, error)) from error
             logging.info("%s: %s; trying again.", url, error)
             time.sleep(PAUSE_SECONDS * 2**idle)
     os.replace(part, path)
@@ -83,9 +101,9 @@ def _given_up(url, path, part, error):
     )
 
 
-def _transfer(url, part):
+def _transfer(url, target):
     """Appends to the part file what is missing; raises _BrokenError if it is not complete then."""
-    start = _size(part)
+    start = _size(target.part)
     request = urllib.request.Request(url, headers={"User-Agent": "slim_mp"})
     if start:
         request.add_header("Range", f"bytes={start}-")
@@ -93,10 +111,10 @@ def _transfer(url, part):
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
             if response.status != http.client.PARTIAL_CONTENT or _first_byte(response) != start:
                 start = 0
-            _receive(response, part, start)
+            _receive(response, target, start)
     except urllib.error.HTTPError as error:
         with error:
-            _handle_status(error, url, part, start)
+            _handle_status(error, url, target, start)
     except _CONNECTION_ERRORS as error:
         raise _BrokenError(getattr(error, "reason", None) or error) from error
 
@@ -106,29 +124,29 @@ def _first_byte(response):
     return int(found[1]) if found else None
 
 
-def _handle_status(error, url, part, start):
+def _handle_status(error, url, target, start):
     if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
         if error.headers.get("Content-Range") == f"bytes */{start}":
             return
-        os.remove(part)
+        os.remove(target.part)
         raise _BrokenError("the part file was longer than the file") from error
     if error.code in _WORTH_ANOTHER_TRY:
         raise _BrokenError(f"HTTP {error.code} {error.reason}") from error
-    raise CheckpointError(
+    raise target.failure(
         f"{url} was refused by the server (HTTP {error.code} {error.reason}); check the address, "
         "or name a mirror with --mirror."
     ) from error
 
 
-def _receive(response, part, start):
+def _receive(response, target, start):
     length = response.headers.get("Content-Length")
     total = None if length is None else start + int(length)
-    _check_space(part, total, start)
+    _check_space(target, total, start)
     with (
-        _explained(part),
-        open(part, "ab" if start else "wb") as file,
+        _explained(target),
+        open(target.part, "ab" if start else "wb") as file,
         tqdm(
-            desc=os.path.basename(part)[: -len(".part")],
+            desc=os.path.basename(target.path),
             total=total,
             initial=start,
             unit="B",
@@ -139,8 +157,9 @@ def _receive(response, part, start):
         while block := _read(response):
             file.write(block)
             bar.update(len(block))
-    if total is not None and _size(part) < total:
-        raise _BrokenError(f"the connection ended at {_size(part)} of {total} bytes")
+    size = _size(target.part)
+    if total is not None and size < total:
+        raise _BrokenError(f"the connection ended at {size} of {total} bytes")
 
 
 def _read(response):
@@ -150,23 +169,23 @@ def _read(response):
         raise _BrokenError(error) from error
 
 
-def _check_space(part, total, start):
-    free = shutil.disk_usage(os.path.dirname(part) or ".").free
+def _check_space(target, total, start):
+    folder = os.path.dirname(target.path)
+    free = shutil.disk_usage(folder or ".").free
     if total is not None and total - start > free:
         raise UsageError(
-            f"{os.path.dirname(part)} has {free / 1e6:.0f} MB free, and "
-            f"{(total - start) / 1e6:.0f} MB are still to come; make room, or give another "
-            "--checkpoints_dir."
+            f"{folder} has {free / 1e6:.0f} MB free, and {(total - start) / 1e6:.0f} MB are still "
+            f"to come; make room, or give another --{target.flag}."
         )
 
 
 @contextlib.contextmanager
-def _explained(part):
+def _explained(target):
     """Turns what the file system says into an error that a user can mend."""
     try:
         yield
     except OSError as error:
         raise UsageError(
-            f"{part} cannot be written ({error.strerror or error}); make room, or give another "
-            "--checkpoints_dir. What has come is kept."
+            f"{target.part} cannot be written ({error.strerror or error}); make room, or give "
+            f"another --{target.flag}. What has come is kept."
         ) from error

@@ -14,7 +14,11 @@ _DAMAGED = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
 _BLOCK = 1 << 20
 
 
-def unpack(archive, folder, check):
+class _UnfitError(Exception):
+    """An archive holds what must not be unpacked."""
+
+
+def unpack(archive, folder, check, flag="checkpoints_dir", failure=CheckpointError):
     """Unpacks a gzipped tar archive into a new folder.
 
     Owners, modes and times of the archive are ignored.
@@ -24,10 +28,12 @@ def unpack(archive, folder, check):
       folder: the folder to make; until all is unpacked and checked it does not exist.
       check: function of the path of a folder with what was unpacked, which raises an error if that
         is not as it should be.
+      flag: name of the flag that gave the folder, for errors.
+      failure: the class of the error if the archive cannot be used.
 
     Raises:
-      CheckpointError: if the archive is damaged or of another kind, or holds anything but plain
-        files and folders with paths inside it.
+      CheckpointError, or `failure`: if the archive is damaged or of another kind, or holds anything
+        but plain files and folders with paths inside it.
       UsageError: if it cannot be written.
     """
     parent = os.path.dirname(os.path.abspath(folder))
@@ -38,15 +44,17 @@ def unpack(archive, folder, check):
             _extract(archive, inside)
             check(inside)
             os.rename(inside, folder)
+    except _UnfitError as error:
+        raise failure(str(error)) from error
     except _DAMAGED as error:
-        raise CheckpointError(
+        raise failure(
             f"{archive} is damaged, or no gzipped tar archive ({str(error)[:120]!r}); remove it "
             "and download it again."
         ) from error
     except OSError as error:
         raise UsageError(
             f"{archive} cannot be unpacked into {folder} ({error.strerror or error}); make room, "
-            "or give another --checkpoints_dir."
+            f"or give another --{flag}."
         ) from error
 
 
@@ -76,7 +84,7 @@ def _parts(member, archive):
         if is_inside and not any(sign in name for sign in "\\:\0"):
             return [part for part in parts if part != "."]
         kind = "a path that leads out of the folder"
-    raise CheckpointError(
+    raise _UnfitError(
         f"{archive} holds {name!r}, which is {kind}; nothing of it was unpacked. Published "
-        "checkpoints hold plain files only: take the archive from another place."
+        "archives hold plain files only: take it from another place."
     )
