@@ -11,7 +11,7 @@ from absl import logging
 
 from slim_mp import image_folders
 from slim_mp.errors import DataError
-from slim_mp.image_lists import classes_of, read_rows
+from slim_mp.image_lists import classes_of, is_list, read_rows
 from slim_mp.image_split import TRAIN, VALIDATION, split_by_content
 from slim_mp.input_files import few, reading, shown
 from slim_mp.label_names import number_classes, plain_name
@@ -48,6 +48,29 @@ class ImageFiles:
             with reading(path):
                 total += os.path.getsize(path)
         return total * len(self.paths) // len(some)
+
+
+def splits_of(source):
+    """Returns the splits that the images of a folder or a list are divided into, a list.
+
+    Args:
+      source: a folder as for `from_folder`, or a list as for `from_list`.
+
+    Raises:
+      DataError: if it cannot be read.
+    """
+    if is_list(source) and not os.path.isdir(source):
+        named = {row.split for row in read_rows(source)} - {None}
+        splits = set(map(image_folders.split_of, named))
+    else:
+        splits = set(image_folders.split_folders(source))
+        if splits == {TRAIN}:
+            splits = set()
+    return sorted(splits or {TRAIN, VALIDATION}, key=_usual_order)
+
+
+def _usual_order(split):
+    return (split != TRAIN, split == image_folders.TEST, split)
 
 
 def from_folder(directory, split):

@@ -39,7 +39,7 @@ _SHARDS_WITHOUT_A_NAME = {
 _NUMBERED = re.compile(r"(.*?)([0-9]+)-of-([0-9]+)(.*)")
 
 
-def _convention(name, file_pattern):
+def _convention(name, file_pattern=None):
     if file_pattern:
         return _Convention((file_pattern,))
     if name in _CONVENTIONS:
@@ -50,6 +50,21 @@ def _convention(name, file_pattern):
 def known_classes(name, file_pattern=None):
     """Returns the number of classes that a set has by its name, or None for an unknown name."""
     return _convention(name, file_pattern).num_classes
+
+
+def is_read(name, split, file):
+    """Returns whether a file of this name is one of a split, as `find_files` sees it.
+
+    Args:
+      name: the name of the set.
+      split: the split.
+      file: the name of the file.
+    """
+    convention = _convention(name)
+    patterns = [pattern.replace("%s", split) for pattern in convention.patterns]
+    return split in (convention.splits or (split,)) and any(
+        fnmatch.fnmatchcase(file, pattern) for pattern in patterns
+    )
 
 
 def are_there(name, directory, file_pattern=None):

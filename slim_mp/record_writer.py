@@ -1,0 +1,215 @@
+"""Writes sets of record files, with the names and features of TF-Slim's tools: whole or absent.
+
+The files of a set are written into a hidden folder beside their place, and moved there when all of
+them are complete. A run that is killed leaves that folder, which no reader looks into and which the
+next run removes. If it is killed while it moves files, the set lacks some of those that their names
+speak of, and `record_sets` refuses it.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+
+from absl import logging
+
+from slim_mp.compat import tf
+from slim_mp.errors import UsageError, reason
+from slim_mp.input_files import few, reading
+from slim_mp.label_names import LABELS_FILE, read_label_names
+from slim_mp.record_sets import missing_shards
+
+_UNFINISHED = ".unfinished"
+_RECORD_FILE = re.compile(r"\.tfrecord$|-[0-9]+-of-[0-9]+$")
+
+
+def shard_names(name, split, num_shards):
+    """Returns the names of the files of a split, such as flowers_train_00000-of-00005.tfrecord."""
+    return [
+        f"{name}_{split}_{shard:05d}-of-{num_shards:05d}.tfrecord" for shard in range(num_shards)
+    ]
+
+
+def make_example(encoded, image_format, label, height, width, text=None, filename=None):
+    """Makes the record of an image.
+
+    Args:
+      encoded: the bytes of the image file.
+      image_format: bytes, such as b"jpg".
+      label: an int.
+      height, width: in pixels, of the image as it is decoded.
+      text: the name of the class, a str, or None to leave that out.
+      filename: the name of the file, a str, or None to leave that out.
+
+    Returns:
+      The bytes of a tf.train.Example; the same for the same arguments.
+    """
+    features = {
+        "image/encoded": _bytes(encoded),
+        "image/format": _bytes(image_format),
+        "image/class/label": _integer(label),
+        "image/height": _integer(height),
+        "image/width": _integer(width),
+    }
+    for key, value in (("image/class/text", text), ("image/filename", filename)):
+        if value is not None:
+            features[key] = _bytes(value.encode("utf-8"))
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    return example.SerializeToString(deterministic=True)
+
+
+def _bytes(value):
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+
+def _integer(value):
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+
+
+def files_of(folder, name):
+    """Returns the names of the record files of a set, of any split, in a folder, sorted.
+
+    Raises:
+      DataError: if the folder cannot be read.
+    """
+    form = re.compile(rf"{re.escape(name)}_[^_]+(_[0-9]+-of-[0-9]+)?\.tfrecord")
+    with reading(folder):
+        return sorted(filter(form.fullmatch, os.listdir(folder)))
+
+
+class NewSet:
+    """A set of record files that is being written; `new_set` opens it.
+
+    Attributes:
+      scratch: a folder for what is needed meanwhile.
+    """
+
+    def __init__(self, folder, flag):
+        self.scratch = os.path.join(folder, _UNFINISHED)
+        self._folder = folder
+        self._flag = flag
+        self._names = []
+
+    def write_records(self, name, examples):
+        """Writes a record file.
+
+        Args:
+          name: its name.
+          examples: the bytes of each record, an iterable.
+
+        Returns:
+          The number of records.
+
+        Raises:
+          UsageError: if it cannot be written.
+        """
+        count = 0
+        with self._writing(name) as path, tf.io.TFRecordWriter(path) as writer:
+            for example in examples:
+                writer.write(example)
+                count += 1
+        return count
+
+    def write_labels(self, label_names):
+        """Writes labels.txt, with lines such as `0:daisy`.
+
+        Args:
+          label_names: the name of each class.
+
+        Raises:
+          UsageError: if it cannot be written.
+        """
+        with self._writing(LABELS_FILE) as path, open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{label}:{name}\n" for label, name in enumerate(label_names))
+
+    def publish(self, old_files):
+        """Moves the files to their place; from then on there is this set and not the old one.
+
+        Args:
+          old_files: names of files that belong to the old one.
+
+        Raises:
+          UsageError: if they cannot be moved.
+        """
+        with self._explained(self._folder):
+            for name in old_files:
+                os.remove(os.path.join(self._folder, name))
+            for name in self._names:
+                os.replace(os.path.join(self.scratch, name), os.path.join(self._folder, name))
+
+    @contextlib.contextmanager
+    def _writing(self, name):
+        with self._explained(os.path.join(self._folder, name)):
+            yield os.path.join(self.scratch, name)
+        self._names.append(name)
+
+    @contextlib.contextmanager
+    def _explained(self, path):
+        """Turns what the file system says into an error that a user can mend."""
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            words = getattr(error, "strerror", None) or reason(error).rsplit("; ", 1)[-1]
+            raise UsageError(
+                f"{path} cannot be written ({words}); make room, or give another --{self._flag}."
+            ) from error
+
+
+@contextlib.contextmanager
+def new_set(folder, name, label_names, flag, overwrite=False):
+    """Opens a set of record files to be written; it is published at the end, or nothing remains.
+
+    Args:
+      folder: the folder, which no other run may write to meanwhile (`output_files.only_run_in`).
+      name: the name of the set.
+      label_names: the name of each class.
+      flag: name of the flag that gave the folder, for errors.
+      overwrite: whether a set of that name may be replaced. What a run that was killed has left in
+        parts is replaced anyway.
+
+    Yields:
+      A `NewSet`. If the block ends with an exception, all is as it was.
+
+    Raises:
+      UsageError: if there is a set of that name, if the folder holds other sets of other classes,
+        or if it cannot be written to.
+      DataError: if what is there cannot be read.
+    """
+    scratch = os.path.join(folder, _UNFINISHED)
+    was_killed = os.path.isdir(scratch)
+    old_files = files_of(folder, name)
+    if old_files and not overwrite and not (was_killed and missing_shards(old_files)):
+        raise UsageError(
+            f"{folder} holds a set {name!r} already ({few(old_files, most=2)}); give --overwrite "
+            f"to replace it, or another --{flag}."
+        )
+    _check_classes(folder, old_files, label_names, flag, overwrite or was_killed)
+    if was_killed:
+        logging.info("%s holds what a run that was killed has left; beginning again.", folder)
+        shutil.rmtree(scratch)
+    os.mkdir(scratch)
+    try:
+        files = NewSet(folder, flag)
+        files.write_labels(label_names)
+        yield files
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    # If this is interrupted, the folder stays as the sign of it.
+    files.publish(old_files)
+    shutil.rmtree(scratch)
+
+
+def _check_classes(folder, old_files, label_names, flag, may_replace):
+    """Refuses to number the classes of other sets in a folder anew."""
+    known = read_label_names(os.path.join(folder, LABELS_FILE))
+    if known in (None, tuple(label_names)):
+        return
+    others = sorted(set(tf.io.gfile.listdir(folder)) - set(old_files))
+    others = [name for name in others if _RECORD_FILE.search(name)]
+    if others or not may_replace:
+        advice = "" if others else "give --overwrite to replace it, or "
+        raise UsageError(
+            f"{folder} has a {LABELS_FILE} of other classes ({few(known)}); {advice}give another "
+            f"--{flag}."
+        )
