@@ -9,9 +9,8 @@ from absl import logging
 from slim_mp import eval_plots, evaluation_files, report_figure
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
-from slim_mp.evaluation_files import writing
 from slim_mp.evaluator import Evaluator, InferenceConfig
-from slim_mp.output_files import make_folder
+from slim_mp.output_files import make_folder, writing
 from slim_mp.predictions import open_predictions
 
 

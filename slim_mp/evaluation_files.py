@@ -1,38 +1,14 @@
 """What an evaluation leaves behind: metrics.json, rows of evaluations.jsonl, event files."""
 
-import contextlib
 import json
 import os
 
 from slim_mp.compat import tf
-from slim_mp.errors import UsageError
 from slim_mp.output_files import to_json, write_whole
 
 METRICS_NAME = "metrics.json"
 ROWS_NAME = "evaluations.jsonl"
 _NO_CURVES = ("step", "max_num_batches", "image_size", "crops", "central_fraction")
-
-
-@contextlib.contextmanager
-def writing(flag, path):
-    """While open, an error of the file system is about what a flag asked to be written.
-
-    Args:
-      flag: name of the flag.
-      path: its value.
-
-    Yields:
-      Nothing.
-
-    Raises:
-      UsageError: in place of any such error.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"--{flag}={path} cannot be written ({error.strerror}): give another that can."
-        ) from error
 
 
 def write_metrics(folder, metrics):

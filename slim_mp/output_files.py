@@ -31,6 +31,28 @@ def make_folder(path, flag):
 
 
 @contextlib.contextmanager
+def writing(flag, path):
+    """While open, an error of the file system is about what a flag asked to be written.
+
+    Args:
+      flag: name of the flag.
+      path: its value.
+
+    Yields:
+      Nothing.
+
+    Raises:
+      UsageError: in place of any such error.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"--{flag}={path} cannot be written ({error.strerror}): give another that can."
+        ) from error
+
+
+@contextlib.contextmanager
 def only_run_in(folder, flag="train_dir"):
     """While open, no other run may write to a folder; the lock goes with the process.
 
