@@ -88,7 +88,7 @@ class Conversion:
         if not self.left_out:
             return line
         names = few([os.path.basename(path) for path in self.left_out], _NAMED)
-        return f"{line}; left out {len(self.left_out)} bad images: {names}"
+        return f"{line}; left out {len(self.left_out)} as bad: {names}"
 
 
 def convert(config):
@@ -233,7 +233,7 @@ def log_turned(count):
     """Logs how many images are stored on their side, since their bytes are copied as they are."""
     if count:
         logging.info(
-            "%d images lie on their side or are mirrored, and say so by their Exif orientation. "
-            "Their bytes were copied as they are; slim_mp turns them when it reads them.",
+            "Images that are turned or mirrored by their Exif orientation: %d. Their bytes were "
+            "copied as they are; slim_mp turns them upright when it reads them.",
             count,
         )

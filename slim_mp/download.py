@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import http.client
 import os
 import re
@@ -80,6 +81,15 @@ def download(url, path, flag="checkpoints_dir", failure=CheckpointError):
             logging.info("%s: %s; trying again.", url, error)
             time.sleep(PAUSE_SECONDS * 2**idle)
     os.replace(part, path)
+
+
+def sha256_of(path):
+    """Returns the SHA-256 of a file, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _check_address(url):

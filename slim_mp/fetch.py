@@ -4,7 +4,6 @@ python -m slim_mp.fetch NAME... [--checkpoints_dir=checkpoints] [--mirror=URL]
 python -m slim_mp.fetch --list
 """
 
-import hashlib
 import os
 import re
 
@@ -12,7 +11,7 @@ from absl import logging
 
 from slim_mp import catalogue, checkpoint_flags
 from slim_mp.checkpoint_files import read_contents
-from slim_mp.download import download
+from slim_mp.download import download, sha256_of
 from slim_mp.errors import CheckpointError, UsageError
 from slim_mp.identity import identify
 from slim_mp.output_files import make_folder, write_whole
@@ -63,7 +62,7 @@ def fetch(entry, folder, mirror=None):
 
 def _checked_hash(entry, archive):
     """Compares the hash with the one that is known; returns it where none is known yet."""
-    digest = _sha256(archive)
+    digest = sha256_of(archive)
     recorded = archive + ".sha256"
     known, source = entry.sha256, "the catalogue"
     if not known and os.path.exists(recorded):
@@ -73,14 +72,6 @@ def _checked_hash(entry, archive):
             f"{archive} is not the file it was: its SHA-256 is {digest}, and {source} says {known}."
         )
     return None if known else digest
-
-
-def _sha256(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read_hash(path):

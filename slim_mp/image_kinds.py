@@ -66,7 +66,7 @@ def problem_of(encoded):
     if kind is None:
         return "is no image, whatever its name says"
     if kind not in READABLE:
-        return f"is a {kind} file, which cannot be read: convert it to JPEG or PNG"
+        return f"is in the format {kind}, which cannot be read: convert it to JPEG or PNG"
     if kind == BMP and not _is_plain_bmp(encoded):
         return "is a BMP file with a palette or compressed, which is misread: convert it to PNG"
     return None

@@ -21,6 +21,7 @@ _MODULES_WITH_FLAGS = (
     "slim_mp.eval_flags",
     "slim_mp.checkpoint_flags",
     "slim_mp.report_flags",
+    "slim_mp.conversion_flags",
 )
 
 
@@ -78,7 +79,7 @@ def run_program(main, takes_operands=False):
     except SlimMPError as error:
         _fail(error, error.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; nothing was saved since the last checkpoint", EXIT_INTERRUPTED)
+        _fail("interrupted; what is not saved is lost", EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever reads the output has seen enough; the flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

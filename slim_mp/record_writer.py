@@ -2,8 +2,9 @@
 
 The files of a set are written into a hidden folder beside their place, and moved there when all of
 them are complete. A run that is killed leaves that folder, which no reader looks into and which the
-next run removes. If it is killed while it moves files, the set lacks some of those that their names
-speak of, and `record_sets` refuses it.
+next run removes. If it is killed while it moves files, the folder has another name, by which the
+next run knows that the set is no whole one; a reader knows by the numbers in the names that are
+missing.
 """
 
 import contextlib
@@ -17,9 +18,8 @@ from slim_mp.compat import tf
 from slim_mp.errors import UsageError, reason
 from slim_mp.input_files import few, reading
 from slim_mp.label_names import LABELS_FILE, read_label_names
-from slim_mp.record_sets import missing_shards
 
-_UNFINISHED = ".unfinished"
+_UNFINISHED, _MOVING = ".unfinished", ".moving"
 _RECORD_FILE = re.compile(r"\.tfrecord$|-[0-9]+-of-[0-9]+$")
 
 
@@ -77,6 +77,11 @@ def files_of(folder, name):
         return sorted(filter(form.fullmatch, os.listdir(folder)))
 
 
+def is_half_moved(folder):
+    """Returns whether a run was killed while it moved the files of a set to a folder."""
+    return os.path.isdir(os.path.join(folder, _MOVING))
+
+
 class NewSet:
     """A set of record files that is being written; `new_set` opens it.
 
@@ -122,7 +127,7 @@ class NewSet:
         with self._writing(LABELS_FILE) as path, open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{label}:{name}\n" for label, name in enumerate(label_names))
 
-    def publish(self, old_files):
+    def move(self, old_files):
         """Moves the files to their place; from then on there is this set and not the old one.
 
         Args:
@@ -132,10 +137,13 @@ class NewSet:
           UsageError: if they cannot be moved.
         """
         with self._explained(self._folder):
+            moving = os.path.join(self._folder, _MOVING)
+            os.rename(self.scratch, moving)
             for name in old_files:
                 os.remove(os.path.join(self._folder, name))
             for name in self._names:
-                os.replace(os.path.join(self.scratch, name), os.path.join(self._folder, name))
+                os.replace(os.path.join(moving, name), os.path.join(self._folder, name))
+            shutil.rmtree(moving)
 
     @contextlib.contextmanager
     def _writing(self, name):
@@ -157,15 +165,15 @@ class NewSet:
 
 @contextlib.contextmanager
 def new_set(folder, name, label_names, flag, overwrite=False):
-    """Opens a set of record files to be written; it is published at the end, or nothing remains.
+    """Opens a set of record files to be written; at the end all take their place, or none does.
 
     Args:
       folder: the folder, which no other run may write to meanwhile (`output_files.only_run_in`).
       name: the name of the set.
       label_names: the name of each class.
       flag: name of the flag that gave the folder, for errors.
-      overwrite: whether a set of that name may be replaced. What a run that was killed has left in
-        parts is replaced anyway.
+      overwrite: whether a set of that name may be replaced. What a run has left in parts, since it
+        was killed while it moved files, is replaced anyway.
 
     Yields:
       A `NewSet`. If the block ends with an exception, all is as it was.
@@ -175,29 +183,35 @@ def new_set(folder, name, label_names, flag, overwrite=False):
         or if it cannot be written to.
       DataError: if what is there cannot be read.
     """
-    scratch = os.path.join(folder, _UNFINISHED)
-    was_killed = os.path.isdir(scratch)
+    overwrite = overwrite or is_half_moved(folder)
     old_files = files_of(folder, name)
-    if old_files and not overwrite and not (was_killed and missing_shards(old_files)):
+    if old_files and not overwrite:
         raise UsageError(
             f"{folder} holds a set {name!r} already ({few(old_files, most=2)}); give --overwrite "
             f"to replace it, or another --{flag}."
         )
-    _check_classes(folder, old_files, label_names, flag, overwrite or was_killed)
-    if was_killed:
-        logging.info("%s holds what a run that was killed has left; beginning again.", folder)
-        shutil.rmtree(scratch)
-    os.mkdir(scratch)
+    _check_classes(folder, old_files, label_names, flag, overwrite)
+    _remove_leftovers(folder)
+    files = NewSet(folder, flag)
+    os.mkdir(files.scratch)
     try:
-        files = NewSet(folder, flag)
         files.write_labels(label_names)
         yield files
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(files.scratch, ignore_errors=True)
         raise
-    # If this is interrupted, the folder stays as the sign of it.
-    files.publish(old_files)
-    shutil.rmtree(scratch)
+    files.move(old_files)
+
+
+def _remove_leftovers(folder):
+    left = [
+        path
+        for path in (os.path.join(folder, name) for name in (_UNFINISHED, _MOVING))
+        if os.path.isdir(path)
+    ]
+    for path in left:
+        logging.info("%s is what a run that was killed has left; it is removed.", path)
+        shutil.rmtree(path)
 
 
 def _check_classes(folder, old_files, label_names, flag, may_replace):

@@ -15,6 +15,7 @@ FLAG_ROOMS = (
     "flag_checks.py",
     "checkpoint_flags.py",
     "report_flags.py",
+    "conversion_flags.py",
     "program.py",
 )
 SOURCES = [*LIBRARY, *sorted((ROOT / "nets").rglob("*.py")), *sorted(ROOT.glob("*.py"))]
