@@ -92,12 +92,13 @@ class BadRecords:
 
     def _add(self, number, problem):
         self._problems[number] = problem
-        logging.warning(
-            "Left out, bad record %d of at most %d: %s.", self.count, self.limit, problem
-        )
+        if self.count <= self.limit:
+            logging.warning(
+                "Left out, bad record %d of at most %d: %s.", self.count, self.limit, problem
+            )
 
     def _first(self):
-        problems = list(self._problems.values())
+        problems = [self._problems[number] for number in sorted(self._problems)]
         more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
         return "; ".join(problems[:_NAMED]) + more
 
@@ -142,7 +143,7 @@ def _replaced(batch):
     is_good = batch["label"] >= 0
     places = tf.range(is_good.shape[0], dtype=tf.int64)
     good = tf.where(is_good)[:, 0]
-    turns = places % tf.maximum(tf.size(good, tf.int64), 1)
+    turns = places % tf.maximum(tf.size(good, out_type=tf.int64), 1)
     # Of a batch with no good example nothing is handed out, but it must not fail.
     sources = tf.where(is_good, places, tf.gather(tf.concat([good, places], 0), turns))
     return tf.cond(

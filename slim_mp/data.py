@@ -10,6 +10,7 @@ tf.data reads ahead by itself `_AUTOTUNED_BYTES`, and two batches wait for the n
 import os
 
 from slim_mp import preprocessing, synthetic
+from slim_mp.augmentation import erase
 from slim_mp.bad_records import BadRecords, with_bad_replaced, without_bad
 from slim_mp.compat import tf
 from slim_mp.datasets import Dataset, open_dataset
@@ -17,9 +18,12 @@ from slim_mp.errors import DataError, UsageError
 from slim_mp.example_sources import open_source
 from slim_mp.input_config import InputConfig
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
+from slim_mp.mixing import mix
 
 _AUTOTUNED_BYTES = 2**30
 _PREFETCHED_BATCHES = 2
+# What else than the preprocessing draws from the seed of an example.
+_RANDAUGMENT, _ERASING, _MIXING = 1, 2, 3
 
 
 def training_batches(dataset, config, bad_records=None):
@@ -35,22 +39,28 @@ def training_batches(dataset, config, bad_records=None):
 
     Returns:
       A tf.data.Dataset of (images, labels): [batch_size, image_size, image_size, channels] in
-      the compute dtype, and int64 [batch_size] in [0, num_classes - labels_offset).
+      the compute dtype, and int64 [batch_size] in [0, num_classes - labels_offset), or, where the
+      augmentation mixes images, float32 [batch_size, num_classes - labels_offset], their shares.
 
     Raises:
-      UsageError: if labels_offset leaves no class.
+      UsageError: if labels_offset leaves no class, or a batch of one image is to be mixed.
       DataError: if the shard has no example.
     """
     _check_classes(dataset, config)
+    _check_mixing(config)
     bad_records = bad_records or BadRecords(config.max_bad_records)
     if _is_synthetic(dataset):
-        examples = synthetic.examples(dataset, config, config.batch_size)
+        examples = synthetic.examples(dataset, config, config.batch_size, _training_dtype(config))
     else:
         examples = _training_examples(dataset, config, bad_records)
     batches = examples.batch(config.batch_size, drop_remainder=True)
     if bad_records.limit:
         batches = with_bad_replaced(batches)
-    batches = batches.map(lambda batch: (batch["image"], batch["label"]))
+    batches = batches.map(
+        lambda batch: _mixed(batch, dataset, config),
+        num_parallel_calls=_threads(config),
+        deterministic=config.seed is not None,
+    )
     if _is_synthetic(dataset):
         batches = batches.cache().repeat()
     return _configured(batches, config, deterministic=config.seed is not None)
@@ -81,7 +91,7 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
     _check_classes(dataset, config)
     bad_records = bad_records or BadRecords(config.max_bad_records)
     if _is_synthetic(dataset):
-        examples = synthetic.examples(dataset, config, dataset.num_examples)
+        examples = synthetic.examples(dataset, config, dataset.num_examples, config.compute_dtype)
     else:
         examples = _evaluation_examples(dataset, config, bad_records, with_names)
     names = ("image", "label", "name") if with_names else ("image", "label")
@@ -92,16 +102,17 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
 
 
 def _training_examples(dataset, config, bad_records):
-    """The stream of dicts `image` and `label` of one worker."""
+    """The stream of dicts `image`, `label` and `seed`, that of the example, of one worker."""
     source = open_source(dataset)
     seed = int.from_bytes(os.urandom(4), "little") if config.seed is None else config.seed
     size = _shard_size(source, dataset, config)
 
     def prepare(number, content, position):
+        encoded, label = _read(source, number, content, config)
         # Examples of different shards must not be distorted alike.
         index = position * config.num_shards + config.shard_index
         pair = tf.stack([tf.constant(seed, tf.int64), index])
-        return _prepare(source, number, content, config, pair)
+        return {"image": _image(encoded, config, pair), "label": label, "seed": pair}
 
     if bad_records.limit:
         prepare = bad_records.leaving_out(prepare, source, config, size)
@@ -117,7 +128,8 @@ def _evaluation_examples(dataset, config, bad_records, with_names):
     source = open_source(dataset)
 
     def prepare(number, content):
-        example = _prepare(source, number, content, config)
+        encoded, label = _read(source, number, content, config)
+        example = {"image": _image(encoded, config), "label": label}
         return {**example, "name": source.name(number, content)} if with_names else example
 
     if not bad_records.limit:
@@ -138,10 +150,14 @@ def _numbered(source, size, config, seed):
     return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_examples)
 
 
-def _prepare(source, number, content, config, seed=None):
-    """From an example to an image in the compute dtype and a label; training if there is a seed."""
+def _read(source, number, content, config):
+    """The bytes of an image file, string [], and its label, int64 []."""
     content = source.fetch(number, content)
-    encoded, label = source.parse(number, content, config.labels_offset)
+    return source.parse(number, content, config.labels_offset)
+
+
+def _image(encoded, config, seed=None):
+    """From an image file to the input of a network; for training if there is a seed."""
     image = preprocessing.preprocess_encoded(
         config.preprocessing,
         encoded,
@@ -151,7 +167,27 @@ def _prepare(source, number, content, config, seed=None):
         is_training=seed is not None,
         seed=seed,
     )
-    return {"image": tf.cast(image, config.compute_dtype), "label": label}
+    if seed is None:
+        return tf.cast(image, config.compute_dtype)
+    if config.augmentation.random_erasing:
+        of_erasing = tf.random.experimental.stateless_fold_in(seed, _ERASING)
+        image = erase(image, config.augmentation.random_erasing, of_erasing)
+    return tf.cast(image, _training_dtype(config))
+
+
+def _training_dtype(config):
+    """What images are in until they are in a batch: they are mixed before they are rounded."""
+    return tf.float32 if config.augmentation.mixes else config.compute_dtype
+
+
+def _mixed(batch, dataset, config):
+    """The images and labels of a training batch, mixed as the config says."""
+    images, labels = batch["image"], batch["label"]
+    if config.augmentation.mixes:
+        classes = dataset.num_classes - config.labels_offset
+        seed = tf.random.experimental.stateless_fold_in(batch["seed"][0], _MIXING)
+        images, labels = mix(images, labels, classes, config.augmentation, seed)
+    return tf.cast(images, config.compute_dtype), labels
 
 
 def _is_synthetic(dataset):
@@ -163,6 +199,14 @@ def _check_classes(dataset, config):
         raise UsageError(
             f"A labels offset of {config.labels_offset} leaves no class of the "
             f"{dataset.num_classes} of '{dataset.name}' (--labels_offset)."
+        )
+
+
+def _check_mixing(config):
+    if config.augmentation.mixes and config.batch_size < 2:
+        raise UsageError(
+            "--mixup and --cutmix mix the images of a step, and here a step takes a single one; "
+            "give a larger --batch_size."
         )
 
 

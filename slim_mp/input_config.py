@@ -3,6 +3,7 @@
 import dataclasses
 
 from slim_mp import preprocessing
+from slim_mp.augmentation import AugmentationConfig
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 
@@ -38,6 +39,7 @@ class InputConfig:
       central_fraction: share of each side that the central crop of an evaluation keeps, or None for
         that of the preprocessing.
       max_bad_records: how many distinct records or image files may be left out for being bad.
+      augmentation: an `AugmentationConfig`, for training.
     """
 
     preprocessing: str
@@ -55,6 +57,7 @@ class InputConfig:
     crops: int = 1
     central_fraction: float | None = None
     max_bad_records: int = 0
+    augmentation: AugmentationConfig = dataclasses.field(default_factory=AugmentationConfig)
 
     def __post_init__(self):
         preprocessing.get_preprocessing(self.preprocessing)

@@ -53,7 +53,7 @@ def explain_input_error(error, dataset, config, bad_records=None):
     with examination(source, config) as problem_of, ThreadPool() as pool:
         while chunk := list(itertools.islice(contents, _EXAMPLES_PER_CHECK)):
             for problem in filter(None, pool.starmap(problem_of, chunk)):
-                raise DataError(f"{problem}.")
+                raise DataError(f"{problem}. (--max_bad_records=N leaves up to N such ones out.)")
 
 
 @contextlib.contextmanager

@@ -78,6 +78,5 @@ def problem_of_image(encoded, decodes):
         return None
     return (
         f"holds an image of {len(encoded)} bytes that cannot be decoded: it is damaged, or it is "
-        "not a JPEG, PNG, GIF or BMP file; replace it, leave it out, or allow for it with "
-        "--max_bad_records"
+        "not a JPEG, PNG, GIF or BMP file; replace it or leave it out"
     )

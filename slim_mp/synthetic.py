@@ -3,17 +3,18 @@
 from slim_mp.compat import tf
 
 
-def examples(dataset, config, count):
+def examples(dataset, config, count, dtype):
     """Returns a stream of `count` images in [-1, 1) and labels, a function of the seed.
 
     Args:
       dataset: the synthetic `Dataset`.
       config: an `InputConfig`.
       count: an int.
+      dtype: the tf.DType of the images.
 
     Returns:
-      A tf.data.Dataset of dicts: `image`, [image_size, image_size, channels] in the compute dtype,
-      `label`, int64 [], and `name`, string [].
+      A tf.data.Dataset of dicts: `image`, [image_size, image_size, channels] in `dtype`,
+      `label`, int64 [], `name`, string [], and `seed`, int64 [2].
     """
     shape = [config.image_size, config.image_size, config.channels]
 
@@ -22,8 +23,9 @@ def examples(dataset, config, count):
         classes = dataset.num_classes - config.labels_offset
         image = tf.random.stateless_uniform(shape, seed, -1.0, 1.0)
         return {
-            "image": tf.cast(image, config.compute_dtype),
+            "image": tf.cast(image, dtype),
             "label": tf.random.stateless_uniform([], seed, 0, classes, tf.int64),
+            "seed": seed,
             "name": tf.strings.as_string(index),
         }
 

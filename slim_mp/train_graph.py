@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 
 from slim_mp import batch_norm_layers, data, optimizers, warm_start
+from slim_mp.bad_records import BadRecords
 from slim_mp.compat import tf
 from slim_mp.diagnosis import Replay, keep_batch
 from slim_mp.exponents import Meter, layers_of, logits_of, trained_part
@@ -32,6 +33,7 @@ class TrainGraph:
       model_variables: the network's variables, for a warm start.
       loss_scale_variables: state that a checkpoint may lack.
       input_initializer: operation that starts the input.
+      bad_records: the `BadRecords` that the input counts in.
     """
 
     train_op: tf.Operation
@@ -46,13 +48,14 @@ class TrainGraph:
     model_variables: list
     loss_scale_variables: list
     input_initializer: tf.Operation
+    bad_records: BadRecords
 
 
 def classification_loss(labels, logits, end_points, label_smoothing=0.0):
     """The loss of one clone, without weight decay.
 
     Args:
-      labels: int64 [batch].
+      labels: int64 [batch], or float32 [batch, num_classes], the share of each class.
       logits: float32 [batch, num_classes].
       end_points: dict; `AuxLogits` in it, float32 [batch, num_classes], count 0.4 times.
       label_smoothing: share of the label's probability that is spread over all classes
@@ -63,9 +66,10 @@ def classification_loss(labels, logits, end_points, label_smoothing=0.0):
     """
 
     def cross_entropy(logits):
-        one_hot = tf.one_hot(labels, logits.shape[-1], dtype=tf.float32)
+        is_mixed = labels.dtype.is_floating
+        shares = labels if is_mixed else tf.one_hot(labels, logits.shape[-1], dtype=tf.float32)
         return tf.losses.softmax_cross_entropy(
-            one_hot, logits, label_smoothing=label_smoothing, loss_collection=None
+            shares, logits, label_smoothing=label_smoothing, loss_collection=None
         )
 
     loss = cross_entropy(logits)
@@ -187,7 +191,9 @@ def build_graph(config, network_fn, dataset):
     with tf.device("/device:CPU:0"):
         global_step = tf.train.get_or_create_global_step()
         step_input = dataclasses.replace(config.input, batch_size=config.images_per_step)
-        iterator = tf.data.make_initializable_iterator(data.training_batches(dataset, step_input))
+        bad_records = BadRecords(config.input.max_bad_records)
+        batches = data.training_batches(dataset, step_input, bad_records)
+        iterator = tf.data.make_initializable_iterator(batches)
         batch = iterator.get_next()
         last_batch, keep = keep_batch(batch)
         # What dropout depends on; read once, before the step is counted.
@@ -227,4 +233,5 @@ def build_graph(config, network_fn, dataset):
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
         input_initializer=iterator.initializer,
+        bad_records=bad_records,
     )

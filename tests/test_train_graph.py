@@ -12,15 +12,20 @@ DTYPES = ["fp32", "fp16", "bf16"]
 
 
 def softmax_cross_entropy(labels, logits, smoothing=0.0):
+    """Of int labels [batch], or of shares [batch, classes]."""
     log_probabilities = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    targets = np.eye(logits.shape[1])[labels] * (1 - smoothing) + smoothing / logits.shape[1]
+    shares = labels if labels.ndim == 2 else np.eye(logits.shape[1])[labels]
+    targets = shares * (1 - smoothing) + smoothing / logits.shape[1]
     return -(targets * log_probabilities).sum(1).mean()
 
 
+@pytest.mark.parametrize("kind", ["labels", "shares"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_the_mean_cross_entropy_and_counts_aux_logits_with_four_tenths(smoothing):
+def test_the_loss_is_the_mean_cross_entropy_and_counts_aux_logits_with_four_tenths(smoothing, kind):
     random = np.random.RandomState(0)
     labels = random.randint(0, 5, 7)
+    if kind == "shares":
+        labels = random.dirichlet(np.full(5, 0.3), 7).astype(np.float32)
     logits, aux = random.normal(size=(2, 7, 5)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
         for end_points, aux_weight in (({}, 0.0), ({"AuxLogits": tf.constant(aux)}, 0.4)):
