@@ -89,3 +89,15 @@ def session_config(clones):
         config.device_count["CPU"] = len(clones.devices)
         config.device_count["GPU"] = 0
     return config
+
+
+def open_session(on_cpu=False):
+    """Opens a session of the default graph that answers, on the GPU if there is one.
+
+    Args:
+      on_cpu: whether to leave GPUs alone.
+
+    Returns:
+      A tf.Session.
+    """
+    return tf.Session(config=session_config(local_clones(clone_on_cpu=on_cpu)))

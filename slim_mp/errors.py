@@ -47,7 +47,7 @@ class DataError(SlimMPError, ValueError):
 
 
 class NumericsError(SlimMPError, ArithmeticError):
-    """Training cannot go on because its numbers are no longer finite."""
+    """Training cannot go on, or an export is not written, since its numbers are not right."""
 
     exit_code = 4
 

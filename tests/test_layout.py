@@ -14,13 +14,16 @@ FLAG_ROOMS = (
     "eval_flags.py",
     "flag_checks.py",
     "checkpoint_flags.py",
+    "subject_flags.py",
+    "export_flags.py",
+    "predict_flags.py",
     "report_flags.py",
     "conversion_flags.py",
     "program.py",
 )
 SOURCES = [*LIBRARY, *sorted((ROOT / "nets").rglob("*.py")), *sorted(ROOT.glob("*.py"))]
 # Run as python -m slim_mp.NAME, these build networks, as the programs at the top level do.
-PROGRAMS_WITH_NETWORKS = {"precision_report.py"}
+PROGRAMS_WITH_NETWORKS = {"precision_report.py", "predict.py"}
 
 
 def imported_modules(path):

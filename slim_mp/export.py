@@ -1,0 +1,190 @@
+"""From a checkpoint to files that answer without it: written, checked, and only then in place.
+
+Everything is compared with the checkpoint's own answers before any of it gets its name, so that a
+model that answers otherwise is never found where a server or an application looks for it.
+"""
+
+import contextlib
+import dataclasses
+import os
+
+from absl import logging
+
+from slim_mp import (
+    frozen_graph,
+    sample_images,
+    saved_model,
+    self_check,
+    serving_graph,
+    tflite_model,
+)
+from slim_mp.output_files import make_folder, open_whole, writing
+from slim_mp.precision import Precision
+from slim_mp.weights import Weights
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportConfig:
+    """What is exported, and where to.
+
+    Attributes:
+      weights: the `Weights`.
+      spec: a `serving_graph.InputSpec`.
+      precision: a `Precision`: what weights are stored in and the network computes in.
+      label_names: the name of each class, a tuple of str.
+      export_dir: folder of the versions of a SavedModel, or None.
+      frozen_graph: path of a GraphDef, or None.
+      tflite: path of a TFLite model, or None.
+      sample_images: paths or patterns of the image files to compare on; made ones if empty.
+      tolerance: the largest difference from the checkpoint, or None for that of the precision in
+        `self_check.TOLERANCES`.
+    """
+
+    weights: Weights
+    spec: serving_graph.InputSpec
+    precision: Precision
+    label_names: tuple
+    export_dir: str | None = None
+    frozen_graph: str | None = None
+    tflite: str | None = None
+    sample_images: tuple = ()
+    tolerance: float | None = None
+
+    @property
+    def allowed(self):
+        """The largest difference from the checkpoint that is allowed."""
+        default = self_check.TOLERANCES[self.precision.name]
+        return default if self.tolerance is None else self.tolerance
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """Something that was written and checked.
+
+    Attributes:
+      what: what it is, in words.
+      path: the file or folder.
+      num_bytes: its size.
+      difference: how far its answers are from the checkpoint's, as in `self_check.TOLERANCES`.
+    """
+
+    what: str
+    path: str
+    num_bytes: int
+    difference: float
+
+
+def export(config, network_fn, exported_fn):
+    """Writes what a config asks for, and checks that it answers as the checkpoint does.
+
+    Args:
+      config: an `ExportConfig`.
+      network_fn: function of images that builds the float32 network for inference and returns its
+        logits [batch, classes] and end points.
+      exported_fn: likewise, of the network that is exported, in the config's precision.
+
+    Returns:
+      A list of `Written`.
+
+    Raises:
+      CheckpointError: if the checkpoint does not fit the network, or is damaged.
+      DataError: if a sample image cannot be used.
+      NumericsError: if something does not answer as the checkpoint does.
+      UsageError: if something cannot be written, or TFLite does not know an operation. With any of
+        these nothing is written.
+    """
+    _check_paths(config)
+    if config.sample_images:
+        encoded = sample_images.read_files(config.sample_images)
+    else:
+        encoded = sample_images.files(config.spec)
+    samples, plan = self_check.ask_checkpoint(network_fn, config.spec, config.weights, encoded)
+    for line in plan.report().splitlines():
+        logging.info("%s", line)
+    with contextlib.ExitStack() as stack:
+        results = []
+        if config.export_dir:
+            results.append(_write_saved_model(config, exported_fn, samples, stack))
+        if config.frozen_graph:
+            results.append(_write_frozen_graph(config, exported_fn, samples, stack))
+        if config.tflite:
+            results.append(_write_tflite(config, network_fn, samples, stack))
+    return [result() for result in results]
+
+
+def _check_paths(config):
+    """Finds out before the work whether its results can be written."""
+    for flag in ("frozen_graph", "tflite"):
+        path = getattr(config, flag)
+        if path:
+            make_folder(os.path.dirname(path) or ".", flag)
+
+
+def _write_saved_model(config, exported_fn, samples, stack):
+    """Writes and checks a SavedModel; returns a function that describes it when it is in place."""
+    version = stack.enter_context(saved_model.new_version(config.export_dir))
+    with writing("export_dir", config.export_dir):
+        saved_model.write(
+            version.folder, exported_fn, config.spec, config.weights, config.label_names
+        )
+    differences = []
+    with saved_model.open_model(version.folder, on_cpu=True) as answer:
+        for name in ("images", "encoded"):
+            found = self_check.compare("The SavedModel", answer, samples, name, config.allowed)
+            self_check.check_outputs("The SavedModel", found.answers, config.label_names)
+            differences.append(found.difference)
+    num_bytes = _size_of(version.folder)
+    return lambda: Written("SavedModel", version.path, num_bytes, max(differences))
+
+
+def _write_frozen_graph(config, exported_fn, samples, stack):
+    content = frozen_graph.make(exported_fn, config.spec, config.weights)
+    written = _write_file("frozen_graph", config.frozen_graph, content, stack)
+    with frozen_graph.open_model(written) as answer:
+        found = self_check.compare(
+            "The frozen graph", answer, samples, "images", config.allowed, config.spec.batch_size
+        )
+    return lambda: Written("frozen graph", config.frozen_graph, len(content), found.difference)
+
+
+def _write_tflite(config, network_fn, samples, stack):
+    half_weights = config.precision.name == "fp16"
+    content = tflite_model.make(network_fn, config.spec, config.weights, half_weights)
+    written = _write_file("tflite", config.tflite, content, stack)
+    with tflite_model.open_model(written) as answer:
+        found = self_check.compare(
+            "The TFLite model",
+            answer,
+            samples,
+            "images",
+            config.allowed,
+            config.spec.batch_size or 1,
+        )
+    return lambda: Written("TFLite model", config.tflite, len(content), found.difference)
+
+
+def _write_file(flag, path, content, stack):
+    """Writes a file that gets its name when the stack is closed; returns what was written."""
+    with writing(flag, path):
+        file = stack.enter_context(open_whole(path, mode="wb"))
+        file.write(content)
+        file.flush()
+        with open(file.name, "rb") as written:
+            return written.read()
+
+
+def _size_of(folder):
+    return sum(
+        os.path.getsize(os.path.join(parent, name))
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def describe(config, written):
+    """Says in one line what was written, how large it is and how it compares."""
+    return (
+        f"{written.path}: {written.what} in {config.precision.name}, "
+        f"{written.num_bytes / 1e6:,.1f} MB; its logits differ from the checkpoint's by up to "
+        f"{written.difference:.1g} of the largest ({config.allowed:g} allowed)."
+    )
