@@ -4,7 +4,8 @@ A training stream is endless. With a seed, example k of it (which record, distor
 function of the seed and k only, so that a run that stops after k examples goes on with example k.
 
 Memory: the shuffle buffer of records holds at most `record_streams.SHUFFLE_BUFFER_BYTES`, what
-tf.data reads ahead by itself `_AUTOTUNED_BYTES`, and two batches wait for the network.
+tf.data reads ahead by itself `_AUTOTUNED_BYTES`, and two batches wait for the network. With `cache`
+the files of the split come on top.
 """
 
 import os
@@ -15,6 +16,7 @@ from slim_mp.bad_records import BadRecords, with_bad_replaced, without_bad
 from slim_mp.compat import tf
 from slim_mp.datasets import Dataset, open_dataset
 from slim_mp.errors import DataError, UsageError
+from slim_mp.example_cache import ExampleCache
 from slim_mp.example_sources import open_source
 from slim_mp.input_config import InputConfig
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
@@ -103,7 +105,7 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
 
 def _training_examples(dataset, config, bad_records):
     """The stream of dicts `image`, `label` and `seed`, that of the example, of one worker."""
-    source = open_source(dataset)
+    source = _open_source(dataset, config)
     seed = int.from_bytes(os.urandom(4), "little") if config.seed is None else config.seed
     size = _shard_size(source, dataset, config)
 
@@ -125,7 +127,7 @@ def _training_examples(dataset, config, bad_records):
 
 def _evaluation_examples(dataset, config, bad_records, with_names):
     """The stream of dicts `image` and `label`, and `name` if wanted, of a split."""
-    source = open_source(dataset)
+    source = _open_source(dataset, config)
 
     def prepare(number, content):
         encoded, label = _read(source, number, content, config)
@@ -148,6 +150,10 @@ def _numbered(source, size, config, seed):
         return examples.skip(tf.where(is_first, tf.constant(skipped, tf.int64), 0))
 
     return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_examples)
+
+
+def _open_source(dataset, config):
+    return open_source(dataset, ExampleCache(dataset) if config.cache else None)
 
 
 def _read(source, number, content, config):

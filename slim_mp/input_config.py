@@ -40,6 +40,7 @@ class InputConfig:
         that of the preprocessing.
       max_bad_records: how many distinct records or image files may be left out for being bad.
       augmentation: an `AugmentationConfig`, for training.
+      cache: whether the records or image files are read once and kept in memory.
     """
 
     preprocessing: str
@@ -58,6 +59,7 @@ class InputConfig:
     central_fraction: float | None = None
     max_bad_records: int = 0
     augmentation: AugmentationConfig = dataclasses.field(default_factory=AugmentationConfig)
+    cache: bool = False
 
     def __post_init__(self):
         preprocessing.get_preprocessing(self.preprocessing)
