@@ -142,9 +142,9 @@ def holds_images(directory):
 def split_folders(directory):
     """Finds the folders of the splits, where a folder holds those, and they hold the classes.
 
-    That is so if there are folders of splits alone, or one for training, one for another split and
-    some that are neither, and there are folders but no images in the first. So a class may be
-    called `train`, too.
+    That is so if there are folders of splits alone. With others beside them there must be one for
+    training, which holds folders but no images, and one for another split: a class may be called
+    `train`, too.
 
     Args:
       directory: the folder.
@@ -159,8 +159,7 @@ def split_folders(directory):
     splits = [name for name in names if name.lower() in _SPLIT_NAMES]
     found = {split_of(name): os.path.join(directory, name) for name in splits}
     beside = [name for name in names if name not in splits]
-    of_classes = beside and not (TRAIN in found and len(found) > 1)
-    if not found or of_classes or not _holds_classes(found.get(TRAIN, min(found.values()))):
+    if beside and not (TRAIN in found and len(found) > 1 and _holds_classes(found[TRAIN])):
         return {}
     rivals = [name for name in splits if os.path.join(directory, name) not in found.values()]
     if rivals:

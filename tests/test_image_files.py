@@ -130,9 +130,16 @@ def test_a_folder_for_validation_alone_is_read_as_a_whole(tmp_path):
 
 
 def test_train_may_be_a_class(tmp_path):
-    make_folder(tmp_path, "bus", "train", "train/steam", "ship", count=20)
-    names = image_files.from_folder(tmp_path, "train").label_names
-    assert names == ("bus", "ship", "train")
+    for classes in (("bus", "train/steam", "train/maglev"), ("bus", "test", "train")):
+        make_folder(tmp_path / classes[1], *classes, count=20)
+        images = image_files.from_folder(tmp_path / classes[1], "train")
+        assert images.label_names == tuple(sorted({name.split("/")[0] for name in classes}))
+
+
+def test_images_in_the_folder_of_a_split_itself_have_no_class(tmp_path):
+    make_folder(tmp_path, "train", "test", count=20)
+    with pytest.raises(DataError, match=rf"^{tmp_path}/train has no sub-folders; put the images"):
+        image_files.from_folder(tmp_path, "train")
 
 
 def test_folders_beside_those_of_the_splits_are_named(tmp_path, monkeypatch):
