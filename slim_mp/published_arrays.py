@@ -113,11 +113,12 @@ def _read_idx(path, dimensions):
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be unpacked ({error}); download it again.") from error
     header = 4 * (1 + dimensions)
-    sizes = np.frombuffer(content[4:header], ">u4").tolist()
     start = bytes([0, 0, _IDX_UNSIGNED_BYTE, dimensions])
-    if not content.startswith(start) or len(content) != header + math.prod(sizes):
-        raise DataError(
-            f"{path} is no IDX file of bytes in {dimensions} dimensions, or is cut off; remove it "
-            "and download it again."
-        )
-    return np.frombuffer(content, np.uint8, offset=header).reshape(sizes)
+    if content.startswith(start) and len(content) >= header:
+        sizes = np.frombuffer(content[len(start) : header], ">u4").tolist()
+        if len(content) == header + math.prod(sizes):
+            return np.frombuffer(content, np.uint8, offset=header).reshape(sizes)
+    raise DataError(
+        f"{path} is no IDX file of bytes in {dimensions} dimensions, or is cut off; remove it and "
+        "download it again."
+    )

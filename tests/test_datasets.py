@@ -149,32 +149,6 @@ def test_files_are_found_by_the_conventions_of_slim(tmp_path, name, split, files
     assert (dataset.num_classes, dataset.num_examples) == (num_classes, len(files))
 
 
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        (["{}00000-of-00003.{}", "{}00002-of-00003.{}"], "missing: {}00001-of-00003.{}"),
-        (["{}00002-of-00003.{}"], "missing: {}00000-of-00003.{}, {}00001-of-00003.{}"),
-        (["{}0-of-11.{}"], "missing: {}1-of-11.{}"),
-        (["{}0-of-1.{}", "{}00000-of-99999999.{}"], "missing: {}00001-of-99999999.{}"),
-        (
-            ["{}00000-of-00001.{}", "{}00000-of-00002.{}", "{}00001-of-00002.{}"],
-            "holds two sets in one, {}*-of-00001.{}, {}*-of-00002.{};",
-        ),
-    ],
-)
-def test_a_part_of_a_set_does_not_pass_for_the_whole(tmp_path, files, said):
-    def named(text):
-        return text.replace(".{}", ".tfrecord").replace("{}", "toy_train_")
-
-    for file in files:
-        write_records(tmp_path / named(file), [make_record(plain_image(0), 0)])
-    with pytest.raises(DataError, match="--file_pattern") as raised:
-        data.open_dataset("toy", "train", tmp_path, 10)
-    assert named(said) in str(raised.value)
-    part = data.open_dataset("toy", "train", tmp_path, 10, file_pattern="toy_%s_*")
-    assert part.num_examples == len(files)
-
-
 def test_a_file_pattern_takes_the_place_of_the_conventions(tmp_path):
     (tmp_path / "a").mkdir()
     write_records(tmp_path / "a/x.dev.rec", [make_record(plain_image(0), 0)])
