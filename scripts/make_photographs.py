@@ -16,7 +16,7 @@ import skimage.data
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-WINDOWS = 30
+WINDOWS = 60
 BROKEN = os.path.join("café", "abgebrochene Übertragung.jpg")
 
 
