@@ -14,6 +14,7 @@ from slim_mp import preprocessing, synthetic
 from slim_mp.augmentation import erase
 from slim_mp.bad_records import BadRecords, with_bad_replaced, without_bad
 from slim_mp.compat import tf
+from slim_mp.dataset_service import distributed
 from slim_mp.datasets import Dataset, open_dataset
 from slim_mp.errors import DataError, UsageError
 from slim_mp.example_cache import ExampleCache
@@ -45,7 +46,8 @@ def training_batches(dataset, config, bad_records=None):
       augmentation mixes images, float32 [batch_size, num_classes - labels_offset], their shares.
 
     Raises:
-      UsageError: if labels_offset leaves no class, or a batch of one image is to be mixed.
+      UsageError: if labels_offset leaves no class, a batch of one image is to be mixed, or the
+        dataset service does not answer.
       DataError: if the shard has no example.
     """
     _check_classes(dataset, config)
@@ -65,6 +67,8 @@ def training_batches(dataset, config, bad_records=None):
     )
     if _is_synthetic(dataset):
         batches = batches.cache().repeat()
+    elif config.dataset_service:
+        batches = distributed(batches, config.dataset_service)
     return _configured(batches, config, deterministic=config.seed is not None)
 
 

@@ -5,6 +5,7 @@ import dataclasses
 from slim_mp import preprocessing
 from slim_mp.augmentation import AugmentationConfig
 from slim_mp.compat import tf
+from slim_mp.dataset_service import check_address
 from slim_mp.errors import UsageError
 
 _AT_LEAST = {
@@ -41,6 +42,7 @@ class InputConfig:
       max_bad_records: how many distinct records or image files may be left out for being bad.
       augmentation: an `AugmentationConfig`, for training.
       cache: whether the records or image files are read once and kept in memory.
+      dataset_service: address of a tf.data service that makes the training batches, or None.
     """
 
     preprocessing: str
@@ -60,6 +62,7 @@ class InputConfig:
     max_bad_records: int = 0
     augmentation: AugmentationConfig = dataclasses.field(default_factory=AugmentationConfig)
     cache: bool = False
+    dataset_service: str | None = None
 
     def __post_init__(self):
         preprocessing.get_preprocessing(self.preprocessing)
@@ -80,3 +83,15 @@ class InputConfig:
             raise UsageError(
                 f"central_fraction is {self.central_fraction}; it must be above 0 and at most 1."
             )
+        if self.dataset_service is not None:
+            self._check_service()
+
+    def _check_service(self):
+        check_address(self.dataset_service)
+        # Both need this process.
+        for name in ("cache", "max_bad_records"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"--{name} does not work with --dataset_service, whose workers read by "
+                    "themselves; leave one of them out."
+                )
