@@ -49,7 +49,8 @@ def test_records_of_several_sets_are_not_guessed(tmp_path):
 @pytest.mark.parametrize("name", [None, "flowers", "imagenet"])
 def test_a_folder_of_classes_is_a_dataset_whatever_it_is_called(tmp_path, name):
     make_folder(tmp_path / "photos", "a", "b", "c", count=30)
-    (tmp_path / "photos" / "train-labels.csv" if name is None else tmp_path / "x").touch()
+    # Of slim's pattern SPLIT-*, but no shards.
+    (tmp_path / "photos" / ("notes-1.txt" if name else "train-labels.csv")).touch()
     dataset = data.open_dataset(name, "train", tmp_path / "photos")
     assert dataset.name == (name or "photos")
     assert (dataset.num_classes, dataset.label_names) == (3, ("a", "b", "c"))
