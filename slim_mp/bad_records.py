@@ -47,7 +47,7 @@ class BadRecords:
         Args:
           prepare: function of the number and the content of an example that returns a dict with
             `label` in it, an int64 [] that is not negative, and other tensors of static shape.
-          source: the `RecordSource` or `ImageSource` of the examples.
+          source: the `RecordSource` or `ImageFileSource` of the examples.
           config: the `InputConfig`.
           num_examples: how many there are in an endless stream, which needs one that is good.
 

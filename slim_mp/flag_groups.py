@@ -2,12 +2,14 @@
 
 Flags of the former research/slim scripts keep their names, defaults and meaning. A program defines
 its flags with one call; flags.py makes configs of them, flag_checks.py refuses what cannot be. The
-flags of an update are in update_flags.py, those of an evaluation in eval_flags.py.
+flags of an update are in update_flags.py, those of an evaluation in eval_flags.py, and those of how
+the input is read in input_flags.py.
 """
 
 from absl import flags
 
 from slim_mp.checkpoint_flags import define_checkpoints_folder_flag
+from slim_mp.input_flags import define_input_flags, define_training_input_flags
 from slim_mp.precision import PRECISIONS
 from slim_mp.preprocessing import PREPROCESSINGS
 from slim_mp.update_flags import define_update_flags
@@ -85,7 +87,7 @@ def define_dataset_flags(split):
         "The preprocessing, by default that of the checkpoint, or else that of the network's "
         "published one.",
     )
-    flags.DEFINE_integer("num_preprocessing_threads", 4, "Threads that decode and preprocess.")
+    define_input_flags()
 
 
 def _define_cluster_flags():
@@ -110,7 +112,6 @@ def _define_run_flags():
     )
     flags.DEFINE_integer("num_clones", 1, "GPUs (or CPU devices) that each compute a batch.")
     flags.DEFINE_boolean("clone_on_cpu", False, "Compute on the CPU even if there are GPUs.")
-    flags.DEFINE_integer("num_readers", 4, "Record files that are read in parallel.")
     flags.DEFINE_integer("log_every_n_steps", 10, "Steps between two log lines.")
     flags.DEFINE_integer(
         "gradient_report_every_n_steps",
@@ -171,6 +172,7 @@ def define_training_flags():
     """Defines the flags of train_image_classifier."""
     define_network_flags()
     define_dataset_flags(split="train")
+    define_training_input_flags()
     define_update_flags()
     _define_run_flags()
     _define_warm_start_flags()

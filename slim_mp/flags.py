@@ -11,6 +11,7 @@ from slim_mp import data, distribution, optimizers
 from slim_mp.datasets import DIGITS, FOLDER, LIST, kind_of
 from slim_mp.errors import UsageError
 from slim_mp.flag_checks import check_flags
+from slim_mp.input_flags import input_fields
 from slim_mp.precision import get_precision
 from slim_mp.train_config import LossScaleConfig, TrainConfig, WarmStartConfig
 from slim_mp.update_flags import OPTIMIZER_FIELDS
@@ -46,15 +47,35 @@ def open_dataset(bundled_split):
     Raises:
       UsageError, DataError: as `datasets.open_dataset`.
     """
-    name = FLAGS.dataset_name if _was_given("dataset_name") else None
-    place = {"directory": FLAGS.dataset_dir, "file_pattern": FLAGS.file_pattern}
+    name, place = _place_of_dataset()
     split = FLAGS.dataset_split_name
     if not _was_given("dataset_split_name"):
         kind = DIGITS if name == DIGITS else kind_of(name, **place)
         split = bundled_split if kind in (DIGITS, FOLDER, LIST) else split
-    dataset = data.open_dataset(name, split, num_classes=FLAGS.num_classes, **place)
+    dataset = open_split(split)
     _warn_of_a_large_batch(dataset)
     return dataset
+
+
+def open_split(split):
+    """Opens a split of the dataset of the flags.
+
+    Args:
+      split: its name, whatever --dataset_split_name says.
+
+    Returns:
+      A `Dataset`.
+
+    Raises:
+      UsageError, DataError: as `datasets.open_dataset`.
+    """
+    name, place = _place_of_dataset()
+    return data.open_dataset(name, split, num_classes=FLAGS.num_classes, **place)
+
+
+def _place_of_dataset():
+    name = FLAGS.dataset_name if _was_given("dataset_name") else None
+    return name, {"directory": FLAGS.dataset_dir, "file_pattern": FLAGS.file_pattern}
 
 
 def _warn_of_a_large_batch(dataset):
@@ -144,8 +165,7 @@ def input_config(network_fn, choices):
         batch_size=FLAGS.batch_size,
         compute_dtype=get_precision(FLAGS.dtype).compute_dtype,
         labels_offset=choices.labels_offset,
-        num_readers=FLAGS.num_readers if "num_readers" in FLAGS else 4,
-        num_preprocessing_threads=FLAGS.num_preprocessing_threads,
+        **input_fields(),
     )
 
 

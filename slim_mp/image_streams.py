@@ -15,7 +15,7 @@ _READERS = 16
 _READ_AHEAD = 64
 
 
-class ImageSource:
+class ImageFileSource:
     """Streams of (number, content): int64 [] and an empty string [], which `fetch` replaces."""
 
     def __init__(self, dataset, stored=None):

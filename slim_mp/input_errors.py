@@ -61,7 +61,7 @@ def examination(source, config):
     """While open, examples can be examined, from any thread.
 
     Args:
-      source: a `RecordSource` or `ImageSource`.
+      source: a `RecordSource` or `ImageFileSource`.
       config: the `InputConfig` that its examples are read with.
 
     Yields:

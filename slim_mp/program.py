@@ -18,6 +18,7 @@ from slim_mp.errors import (
 _MODULES_WITH_FLAGS = (
     "slim_mp.flag_groups",
     "slim_mp.update_flags",
+    "slim_mp.input_flags",
     "slim_mp.eval_flags",
     "slim_mp.subject_flags",
     "slim_mp.export_flags",

@@ -11,6 +11,7 @@ FLAG_ROOMS = (
     "flags.py",
     "flag_groups.py",
     "update_flags.py",
+    "input_flags.py",
     "eval_flags.py",
     "flag_checks.py",
     "checkpoint_flags.py",
