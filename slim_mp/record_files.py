@@ -74,7 +74,7 @@ def count_records(path):
             if len(header) < _HEADER.size or position > size:
                 raise DataError(
                     f"{path} is cut off in record {count} (counting from 0), at {size} bytes; copy "
-                    "the file again or write it again."
+                    "the file again, or convert the images again."
                 )
             file.seek(position)
             count += 1
@@ -89,7 +89,7 @@ def _not_a_record(path, count, position):
         )
     return (
         f"{path} is damaged in record {count} (counting from 0), at byte {position}; copy the file "
-        "again or write it again."
+        "again, or convert the images again."
     )
 
 
@@ -174,7 +174,7 @@ def examples_per_file(files, cached=True):
         raise DataError(
             f"There are no examples in {files[0]}"
             + (f" and {len(files) - 1} more files" if len(files) > 1 else "")
-            + "; write the record files again."
+            + "; convert the images again."
         )
     if cached and changed:
         _write_cache(cache_path, {**known, **entries})

@@ -1,11 +1,12 @@
 """Bad records and files are left out, named and counted up to a limit, and change nothing else."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
 from image_sets import image_set
-from test_input_errors import BAD_RECORDS, JPEG
+from test_input_errors import BAD_RECORDS, JPEG, flip_last_payload_byte
 from toy_records import CONFIG, make_record, numbers_of, plain_image, run_batches, write_records
 
 from slim_mp import data
@@ -104,6 +105,18 @@ def test_without_the_flag_the_first_one_ends_the_run(sets):
         run_batches(data.evaluation_batches(sets[1], CONFIG))
     with pytest.raises(DataError, match=r"^Record 2 \(counting from 0\) of "):
         data.explain_input_error(raised.value, sets[1], CONFIG, BadRecords(0))
+
+
+@pytest.mark.parametrize("make", [data.training_batches, data.evaluation_batches])
+def test_what_cannot_be_read_past_ends_the_run_whatever_the_limit(tmp_path, make):
+    """After a wrong checksum TensorFlow gives up the rest of the file, and so many are lost."""
+    dataset = write_set(tmp_path / "damaged", {})
+    flip_last_payload_byte(pathlib.Path(dataset.files[0]))
+    bad_records = BadRecords(20)
+    with tf.Graph().as_default(), pytest.raises(data.INPUT_ERRORS) as raised:
+        run_batches(make(dataset, CONFIG, bad_records=bad_records), 10)
+    with pytest.raises(DataError, match=r"^Record 11 .*_0.tfrecord cannot be read .*convert the"):
+        data.explain_input_error(raised.value, dataset, CONFIG, bad_records)
 
 
 def test_an_evaluation_leaves_bad_records_out(sets):
