@@ -12,8 +12,9 @@ All of it stands for one network, which is built once. Fed one by one, its input
 import dataclasses
 from typing import Any
 
-from slim_mp import normalization, preprocessing
+from slim_mp import preprocessing
 from slim_mp.compat import tf
+from slim_mp.normalization import normalize
 
 TOP = 5
 
@@ -76,7 +77,7 @@ def build_for_images(network_fn, spec):
       `Tensors`.
     """
     images = tf.placeholder(tf.float32, [spec.batch_size, *spec.image_shape], name="images")
-    normalised = normalization.normalize(spec.preprocessing, images)
+    normalised = normalize(spec.preprocessing, images)
     network_input, outputs = _answer(network_fn, normalised)
     return Tensors({"images": images, "input": network_input}, outputs)
 
@@ -99,7 +100,7 @@ def build_for_serving(network_fn, spec):
     no_files = tf.constant([], tf.string)
     encoded = tf.placeholder_with_default(no_files, [None], name="encoded")
     normalised = tf.concat(
-        [normalization.normalize(spec.preprocessing, images), preprocess_files(encoded, spec)],
+        [normalize(spec.preprocessing, images), preprocess_files(encoded, spec)],
         axis=0,
     )
     _, outputs = _answer(network_fn, normalised)

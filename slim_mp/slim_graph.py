@@ -19,7 +19,11 @@ def write(network_fn, path, shape, as_text=False):
       UsageError: if the file cannot be written, or the images are too small for the network.
     """
     make_folder(os.path.dirname(path) or ".", "output_file")
-    with tf.Graph().as_default() as graph:
+    with (
+        tf.Graph().as_default() as graph,
+        # Of the kind that slim's graphs had: freeze_graph cannot read others without a meta graph.
+        tf.variable_scope(tf.get_variable_scope(), use_resource=False),
+    ):
         network_fn(tf.placeholder(tf.float32, shape, name="input"))
         graph_def = graph.as_graph_def()
     with writing("output_file", path):

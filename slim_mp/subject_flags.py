@@ -139,8 +139,15 @@ def _dataset_classes(given, known):
             "Nothing says how many classes the network has: give --num_classes, the folder of a "
             "labels.txt (--dataset_dir) or a --dataset_name whose classes are known."
         )
-    offset = known.labels_offset if given.labels_offset is None else given.labels_offset
-    return head + (offset or 0)
+    return head + _offset(given, known)
+
+
+def _offset(given, known):
+    if given.labels_offset is not None:
+        return given.labels_offset
+    if known.published:
+        return catalogue.get_entry(known.published).labels_offset
+    return known.labels_offset or 0
 
 
 def input_spec(network_fn, choices, batch_size=None, channels=None):
