@@ -3,6 +3,7 @@
 On the hot path a bad record only fails; `input_errors` finds it and says why.
 """
 
+from slim_mp.bmp_palette import with_palette
 from slim_mp.compat import tf
 
 
@@ -10,8 +11,8 @@ def decode_image(encoded, channels):
     """Decodes an image by its content, whatever its format is said to be.
 
     Grey, palette, CMYK, alpha and 16-bit images are converted; of an animation the first
-    frame is taken. (TensorFlow reads the palette of a BMP as grey values.) JPEG is decoded as by
-    tf.image.decode_jpeg's default, with which the published networks were trained.
+    frame is taken. JPEG is decoded as by tf.image.decode_jpeg's default, with which the published
+    networks were trained.
 
     Args:
       encoded: string tensor []: a JPEG, PNG, GIF or BMP file.
@@ -22,6 +23,7 @@ def decode_image(encoded, channels):
     """
     image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
     image.set_shape([None, None, 3])
+    image = with_palette(image, encoded)
     if channels == 3:
         return image
     # Not decoded as grey at once: that fails for CMYK, GIF and BMP.

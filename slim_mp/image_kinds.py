@@ -29,10 +29,10 @@ _BRANDS = {
     b"avif": "AVIF",
     b"avis": "AVIF",
 }
-# Offsets in a BMP file, and values of its fields (BITMAPINFOHEADER of the Windows SDK).
-_BMP_INFO_SIZE, _BMP_BITS, _BMP_COMPRESSION, _BMP_COLOURS = 14, 28, 30, 46
-_BMP_FILE_HEADER_BYTES = 14
+# Offsets of fields of a BMP file, and values of them (BITMAPINFOHEADER of the Windows SDK).
+_BMP_BITS, _BMP_COMPRESSION, _BMP_MASKS = slice(28, 30), slice(30, 34), slice(54, 66)
 _BMP_UNCOMPRESSED, _BMP_BIT_FIELDS = 0, 3
+_BMP_USUAL_MASKS = bytes.fromhex("0000ff00 00ff0000 ff000000")
 
 
 def kind_of(encoded):
@@ -68,23 +68,17 @@ def problem_of(encoded):
     if kind not in READABLE:
         return f"is in the format {kind}, which cannot be read: convert it to JPEG or PNG"
     if kind == BMP and not _is_plain_bmp(encoded):
-        return "is a BMP file with a palette or compressed, which is misread: convert it to PNG"
+        return (
+            "is a BMP file of a kind that is misread (compressed, or few bits): convert it to PNG"
+        )
     return None
 
 
 def _is_plain_bmp(encoded):
-    """Whether TensorFlow, which takes palette indices for grey values, reads a BMP file right."""
-    bits = _little_endian(encoded, _BMP_BITS, 2)
-    compression = _little_endian(encoded, _BMP_COMPRESSION, 4)
-    if bits in (24, 32):
-        return compression in (_BMP_UNCOMPRESSED, _BMP_BIT_FIELDS)
-    if bits != 8 or compression != _BMP_UNCOMPRESSED:
-        return False
-    start = _BMP_FILE_HEADER_BYTES + _little_endian(encoded, _BMP_INFO_SIZE, 4)
-    colours = _little_endian(encoded, _BMP_COLOURS, 4) or 256
-    palette = encoded[start : start + 4 * min(colours, 256)]
-    return all(palette[4 * n : 4 * n + 3] == bytes([n] * 3) for n in range(len(palette) // 4))
-
-
-def _little_endian(encoded, offset, size):
-    return int.from_bytes(encoded[offset : offset + size], "little")
+    """Whether a BMP file is not of the kinds that TensorFlow refuses, or reads as another."""
+    bits, compression = (
+        int.from_bytes(encoded[field], "little") for field in (_BMP_BITS, _BMP_COMPRESSION)
+    )
+    if compression == _BMP_BIT_FIELDS:
+        return bits == 32 and encoded[_BMP_MASKS] == _BMP_USUAL_MASKS
+    return compression == _BMP_UNCOMPRESSED and bits in (8, 24, 32)

@@ -31,6 +31,11 @@ def interlaced():
     return file.getvalue()
 
 
+def with_field(encoded, offset, value):
+    """A file in which one byte is another."""
+    return encoded[:offset] + bytes([value]) + encoded[offset + 1 :]
+
+
 # Name of the file, its bytes, and the format of the record.
 USABLE = {
     "jpeg": ("a b.jpg", encode(PHOTOGRAPH, "JPEG"), b"jpg"),
@@ -45,6 +50,7 @@ USABLE = {
     "animated gif": ("lauf.gif", animation(), b"gif"),
     "bmp": ("x.bmp", encode(PHOTOGRAPH, "BMP"), b"bmp"),
     "grey bmp": ("g.bmp", encode(PHOTOGRAPH, "BMP", "L"), b"bmp"),
+    "palette bmp": ("p.bmp", encode(PHOTOGRAPH, "BMP", "P"), b"bmp"),
     "1x1": ("1.png", encode(PHOTOGRAPH[:1, :1]), b"png"),
     "20000x100": ("lang.png", encode(np.zeros([100, 20_000], np.uint8)), b"png"),
 }
@@ -56,9 +62,10 @@ BAD = {
     "truncated png": (encode(PHOTOGRAPH)[:-100], "PNG file of .* cut off or damaged"),
     "truncated gif": (animation()[:300], "GIF file of .* cut off or damaged"),
     "truncated bmp": (encode(PHOTOGRAPH, "BMP")[:-100], "BMP file of .* cut off or damaged"),
-    "palette bmp": (encode(PHOTOGRAPH, "BMP", "P"), "BMP file with a palette"),
-    "black and white bmp": (encode(PHOTOGRAPH, "BMP", "1"), "BMP file with a palette"),
-    "header of a bmp": (b"BM", "BMP file"),
+    "compressed bmp": (with_field(encode(PHOTOGRAPH, "BMP", "P"), 30, 1), "BMP file of a kind"),
+    "black and white bmp": (encode(PHOTOGRAPH, "BMP", "1"), "BMP file of a kind"),
+    "bmp of other masks": (with_field(encode(PHOTOGRAPH, "BMP", "RGBA"), 30, 3), "BMP file of a k"),
+    "header of a bmp": (b"BM", "BMP file of a kind"),
     "webp": (encode(PHOTOGRAPH, "WEBP"), "is in the format WebP, .* convert it to JPEG or PNG"),
     "tiff": (encode(PHOTOGRAPH, "TIFF"), "the format TIFF, "),
     "jpeg 2000": (encode(PHOTOGRAPH, "JPEG2000"), "the format JPEG 2000, "),
