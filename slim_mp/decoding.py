@@ -24,11 +24,14 @@ def decode_image(encoded, channels):
     image = tf.io.decode_image(encoded, channels=3, expand_animations=False)
     image.set_shape([None, None, 3])
     image = with_palette(image, encoded)
-    if channels == 3:
-        return image
     # Not decoded as grey at once: that fails for CMYK, GIF and BMP.
-    luma = tf.reduce_sum(tf.cast(image, tf.float32) * [0.299, 0.587, 0.114], axis=-1, keepdims=True)
-    return tf.cast(tf.rint(luma), tf.uint8)
+    return image if channels == 3 else luma(image)
+
+
+def luma(image):
+    """Makes an image grey: uint8 [h, w, 3] to uint8 [h, w, 1], the luma of ITU-R 601."""
+    weighted = tf.cast(image, tf.float32) * [0.299, 0.587, 0.114]
+    return tf.cast(tf.rint(tf.reduce_sum(weighted, axis=-1, keepdims=True)), tf.uint8)
 
 
 def parse_example(serialized, dataset, labels_offset):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from skimage import data as photographs
 
-from slim_mp import preprocessing
+from slim_mp import image_source, inception_preprocessing, preprocessing
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 
@@ -122,8 +122,10 @@ def test_inception_training_crops_keep_to_their_area_and_aspect():
     image = photographs.coffee()
     with tf.Graph().as_default(), tf.Session() as session:
         seed = tf.placeholder(tf.int64, [2])
-        shape = tf.shape(preprocessing._inception_crop(tf.constant(image), seed))
-        shapes = np.array([session.run(shape, {seed: [0, n]}) for n in range(200)])
+        source = image_source.from_pixels(tf.constant(image))
+        window = inception_preprocessing.random_window(source, seed)
+        size = [window.height, window.width]
+        shapes = np.array([session.run(size, {seed: [0, n]}) for n in range(200)])
     areas = shapes[:, 0] * shapes[:, 1] / (image.shape[0] * image.shape[1])
     aspects = shapes[:, 1] / shapes[:, 0]
     assert 0.045 < areas.min() < 0.2 and 0.7 < areas.max() <= 1
