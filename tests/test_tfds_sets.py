@@ -85,7 +85,10 @@ def test_what_is_not_there_is_named_with_what_is(folder, tmp_path):
 
 
 def test_the_newest_version_is_taken_unless_one_is_named(folder, tmp_path):
-    for version in ("2.0.0", "10.0.0", "incomplete.X_11.0.0"):
+    shutil.copytree(folder / "toy/1.0.0", tmp_path / "toy/incomplete.X_11.0.0")
+    with pytest.raises(DataError, match=r"has no prepared dataset 'toy'"):
+        data.open_dataset("tfds:toy", "train", tmp_path)
+    for version in ("2.0.0", "10.0.0"):
         shutil.copytree(folder / "toy/1.0.0", tmp_path / "toy" / version)
     for name, version in (("tfds:toy", "10.0.0"), ("tfds:toy:2.0.0", "2.0.0")):
         files = data.open_dataset(name, "train", tmp_path).files
