@@ -21,6 +21,7 @@ _V2_SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _SHARD = re.compile(r"\.data-(\d{5})-of-(\d{5})$")
 _V1_NAME = re.compile(r"\.ckpt(-\d+)?$")
 _STEP = re.compile(r"-(\d+)$")
+_NUMBERED = re.compile(r"^(.*-(\d+))\.index$")
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tgz|zip|gz)$")
 _READ_ERRORS = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
 
@@ -117,6 +118,26 @@ def latest_checkpoint(train_dir):
     for problem in passed_over:
         logging.warning("Passed over a checkpoint that is not complete: %s", problem)
     return found
+
+
+def numbered_checkpoints(folder):
+    """Lists the checkpoints that a run has written, whether they are complete or not.
+
+    Args:
+      folder: the folder, which need not be there.
+
+    Returns:
+      The prefixes PREFIX-STEP, lowest step first.
+
+    Raises:
+      CheckpointError: if TensorFlow could not read from a folder of this name.
+    """
+    _check_path(folder)
+    if not tf.io.gfile.isdir(folder):
+        return []
+    found = (_NUMBERED.search(name) for name in tf.io.gfile.listdir(folder))
+    steps = {int(match[2]): match[1] for match in found if match}
+    return [os.path.join(folder, steps[step]) for step in sorted(steps)]
 
 
 def global_step_of(checkpoint):

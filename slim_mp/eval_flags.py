@@ -1,17 +1,23 @@
 """The flags of an evaluation, by its own program or while a network is trained."""
 
 import dataclasses
+import os
 
 from absl import flags
 
 from slim_mp.checkpoint_flags import define_checkpoints_folder_flag
-from slim_mp.errors import UsageError
+from slim_mp.errors import DataError, UsageError
 from slim_mp.evaluate import EvalConfig
 from slim_mp.evaluator import InferenceConfig
 from slim_mp.flag_groups import CLUSTER_ONLY, define_dataset_flags, define_network_flags
-from slim_mp.flags import input_config
+from slim_mp.flags import input_config, open_split
+from slim_mp.record_sets import evaluation_split
+from slim_mp.train_config import ValidationConfig
+from slim_mp.watching import WatchConfig
 
 FLAGS = flags.FLAGS
+
+_NEED_EVALUATIONS = ("eval_split_name", "keep_best", "stop_at_top1")
 
 
 def define_evaluation_flags():
@@ -21,6 +27,7 @@ def define_evaluation_flags():
     _define_run_flags()
     _define_input_flags()
     _define_output_flags()
+    _define_watch_flags()
 
 
 def _define_run_flags():
@@ -77,6 +84,112 @@ def _define_output_flags():
         False,
         "Draw confusion_matrix.png and reliability.png in --eval_dir, with matplotlib.",
     )
+
+
+def _define_watch_flags():
+    flags.DEFINE_boolean(
+        "watch",
+        False,
+        "Follow a run: evaluate each checkpoint that comes to the folder --checkpoint_path, and "
+        "append the metrics to evaluations.jsonl in --eval_dir, until the run has reached its "
+        "--max_number_of_steps.",
+    )
+    flags.DEFINE_float(
+        "watch_timeout_secs",
+        WatchConfig.timeout_secs,
+        "Seconds without a new checkpoint after which --watch ends; 0 evaluates what there is.",
+    )
+
+
+def define_validation_flags():
+    """Defines the flags of an evaluation while a network is trained."""
+    flags.DEFINE_integer(
+        "eval_every_n_steps",
+        0,
+        "Steps between two evaluations of the run, each with the checkpoint that is saved for it; "
+        "the last step is evaluated too. 0 for none.",
+    )
+    flags.DEFINE_string(
+        "eval_split_name",
+        None,
+        "The split that is evaluated while training; by default test of cifar10 and mnist, val of "
+        "visualwakewords, and else validation.",
+    )
+    flags.DEFINE_boolean(
+        "keep_best",
+        False,
+        "Keep the checkpoint with the highest top-1 in the folder `best` in --train_dir.",
+    )
+    flags.DEFINE_float(
+        "stop_at_top1",
+        None,
+        "End the run when an evaluation reaches this share of right answers, such as 0.93.",
+    )
+
+
+def open_validation_dataset(dataset):
+    """Opens the split that is evaluated while training, or returns None if there is none.
+
+    Args:
+      dataset: the `Dataset` that is trained on.
+
+    Raises:
+      UsageError: if a flag needs --eval_every_n_steps, or is out of its range.
+      DataError: as `datasets.open_dataset`.
+    """
+    goal = FLAGS.stop_at_top1
+    if goal is not None and not 0 < goal <= 1:
+        raise UsageError(f"--stop_at_top1 is {goal}; it must be a share above 0 and at most 1.")
+    if FLAGS.eval_every_n_steps:
+        by_name = evaluation_split(dataset.name) if dataset.files else "validation"
+        found = open_split(FLAGS.eval_split_name or by_name)
+        _check_classes(found, dataset)
+        return found
+    idle = [f"--{name}" for name in _NEED_EVALUATIONS if FLAGS[name].value not in (None, False)]
+    if idle:
+        raise UsageError(f"{', '.join(idle)} needs --eval_every_n_steps.")
+    return None
+
+
+def _check_classes(found, dataset):
+    if (found.num_classes, found.label_names) != (dataset.num_classes, dataset.label_names):
+        raise DataError(
+            f"The split {found.split} of {dataset.name} has {found.num_classes} classes, the split "
+            f"{dataset.split} has {dataset.num_classes}, or their names differ: give another "
+            "--eval_split_name, or the same classes to both."
+        )
+
+
+def with_validation(config, network_fn, dataset):
+    """Adds the evaluation of the flags to a TrainConfig.
+
+    Args:
+      config: a `TrainConfig`.
+      network_fn: the network, built for inference.
+      dataset: of `open_validation_dataset`, and not None.
+    """
+    validation = ValidationConfig(
+        every_n_steps=FLAGS.eval_every_n_steps,
+        network_fn=network_fn,
+        dataset=dataset,
+        input=dataclasses.replace(config.input, seed=None),
+        keep_best=FLAGS.keep_best,
+        stop_at_top1=FLAGS.stop_at_top1,
+    )
+    return dataclasses.replace(config, validation=validation)
+
+
+def watch_config():
+    """Returns the WatchConfig of the flags, or None without --watch.
+
+    Raises:
+      UsageError: if there is nothing to follow.
+    """
+    if FLAGS.watch:
+        return WatchConfig(os.path.expanduser(FLAGS.checkpoint_path), FLAGS.watch_timeout_secs)
+    if FLAGS["watch_timeout_secs"].present:
+        raise UsageError("--watch_timeout_secs needs --watch.")
+    return None
 
 
 def eval_config(network_fn, choices, clones):

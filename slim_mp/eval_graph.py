@@ -102,7 +102,7 @@ def answer(labels, logits):
     }
 
 
-def build(config, network_fn, dataset, with_names=False):
+def build(config, network_fn, dataset, with_names=False, bad_records=None):
     """Builds the graph of an evaluation.
 
     Args:
@@ -111,6 +111,7 @@ def build(config, network_fn, dataset, with_names=False):
         [batch, num_classes] and end points, built for inference.
       dataset: a `data.Dataset`.
       with_names: whether the names of the images are wanted.
+      bad_records: as for `data.evaluation_batches`.
 
     Returns:
       An `EvalGraph`.
@@ -119,7 +120,7 @@ def build(config, network_fn, dataset, with_names=False):
     step_input = dataclasses.replace(config.input, batch_size=images_of_all)
     with tf.Graph().as_default() as graph:
         with tf.device("/device:CPU:0"):
-            batches = data.evaluation_batches(dataset, step_input, with_names)
+            batches = data.evaluation_batches(dataset, step_input, with_names, bad_records)
             iterator = tf.data.make_initializable_iterator(batches)
             images, labels, *names = iterator.get_next()
         logits = _logits(config.input, config.clones, network_fn, images)

@@ -10,12 +10,16 @@ from absl import logging
 from tqdm import tqdm
 
 from slim_mp import data, distribution, eval_graph, warm_start
+from slim_mp.bad_records import BadRecords
 from slim_mp.class_names import Classes
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.metrics import TOP, Sums
 from slim_mp.stop_signals import StopRequested
+
+# Of moving averages that are in the checkpoint, perhaps, but not wanted.
+LEFT_OUT = "left out"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +72,19 @@ def settings(config, dataset):
     }
 
 
+def is_alike(row, config, dataset):
+    """Returns whether a row of evaluations.jsonl is of the same images, in the same way.
+
+    Args:
+      row: dict.
+      config: an `InferenceConfig`.
+      dataset: a `data.Dataset`.
+    """
+    wanted = settings(config, dataset)
+    is_as_wanted = all(row.get(name) == value for name, value in wanted.items())
+    return is_as_wanted and config.use_moving_averages == (row.get("moving_averages") != LEFT_OUT)
+
+
 def modification_time(checkpoint):
     """Returns when a checkpoint was written, in the form of ISO 8601, or None if it is gone.
 
@@ -85,13 +102,14 @@ def modification_time(checkpoint):
 class Evaluator:
     """A network for inference with its input, built once for any number of checkpoints."""
 
-    def __init__(self, config, dataset, graph, session):
+    def __init__(self, config, dataset, graph, session, bad_records):
         self._config = config
         self._dataset = dataset
         self._graph = graph
         self._session = session
+        self._bad_records = bad_records
         self._restores = {}
-        self._plan = None
+        self._restored = {}
         self.classes = Classes.of(dataset, config.input.labels_offset)
 
     @classmethod
@@ -108,12 +126,14 @@ class Evaluator:
         Yields:
           The `Evaluator`.
         """
-        graph = eval_graph.build(config, network_fn, dataset, with_names)
+        bad_records = BadRecords(config.input.max_bad_records)
+        graph = eval_graph.build(config, network_fn, dataset, with_names, bad_records)
         if graph.num_classes < TOP:
             logging.info("%d classes: top-%d says nothing, left out.", graph.num_classes, TOP)
         session_config = distribution.session_config(config.clones)
-        with tf.Session(graph=graph.graph, config=session_config) as session:
-            yield cls(config, dataset, graph, session)
+        # Not the default session, so that it may be opened and closed at any time.
+        with contextlib.closing(tf.Session(graph=graph.graph, config=session_config)) as session:
+            yield cls(config, dataset, graph, session, bad_records)
 
     def restore(self, checkpoint):
         """Gives the variables the values of a checkpoint.
@@ -135,7 +155,13 @@ class Evaluator:
             with self._graph.graph.as_default():
                 self._restores[kind] = warm_start.restore_fn(plan)
         self._restores[kind](self._session, plan.checkpoint)
-        self._plan = plan
+        # Now, since a run removes its checkpoints after a while.
+        self._restored = {
+            "step": warm_start.global_step_of(plan.checkpoint),
+            "checkpoint": plan.checkpoint,
+            "checkpoint_time": modification_time(plan.checkpoint),
+            "moving_averages": _averages(plan, self._config),
+        }
         return plan
 
     def evaluate(self, each_batch=None, is_stopped=None):
@@ -184,7 +210,7 @@ class Evaluator:
         except tf.errors.OutOfRangeError:
             return
         except INPUT_ERRORS as error:
-            explain_input_error(error, self._dataset, self._config.input)
+            explain_input_error(error, self._dataset, self._config.input, self._bad_records)
             raise
 
     def _metrics(self, sums, clock):
@@ -197,12 +223,10 @@ class Evaluator:
             )
         by_class = figures.pop("per_class")
         return {
-            "step": warm_start.global_step_of(self._plan.checkpoint),
-            "checkpoint": self._plan.checkpoint,
-            "checkpoint_time": modification_time(self._plan.checkpoint),
-            "moving_averages": _averages(self._plan, self._config),
+            **self._restored,
             **settings(self._config, self._dataset),
             **figures,
+            **({"bad_records": self._bad_records.count} if self._bad_records.limit else {}),
             "images_per_second": clock.per_second(),
             "per_class": by_class,
         }
@@ -210,7 +234,7 @@ class Evaluator:
 
 def _averages(plan, config):
     if not config.use_moving_averages:
-        return "left out"
+        return LEFT_OUT
     return "used" if plan.averages else "none"
 
 

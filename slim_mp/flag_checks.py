@@ -26,6 +26,8 @@ _LOWEST = {
     "gradient_report_every_n_steps": 0,
     "save_summaries_secs": 0,
     "save_interval_secs": 0,
+    "watch_timeout_secs": 0,
+    "eval_every_n_steps": 0,
 }
 _POSITIVE = ("clip_gradient_norm", "clip_gradient_value")
 _SHARES = ("label_smoothing", "moving_average_decay", "batch_norm_decay")

@@ -49,6 +49,10 @@ class CheckpointWriter:
         """Whether the interval has passed since the last checkpoint."""
         return time.monotonic() - self._saved_at >= self._interval_secs
 
+    def path_of(self, step):
+        """Returns the prefix of the checkpoint of a step."""
+        return f"{os.path.join(self._directory, CHECKPOINT_NAME)}-{step}"
+
     def save(self, session, step):
         """Saves the variables as those of `step`, unless that has been done.
 
@@ -142,6 +146,14 @@ class Reporter:
             stack.enter_context(bar)
             yield cls(config, start_step, metrics_file, events, bar)
 
+    @contextlib.contextmanager
+    def paused(self):
+        """While open, time does not count as that of training."""
+        begin = time.monotonic()
+        yield
+        self._reported_at += time.monotonic() - begin
+        self._bar.unpause()
+
     def wants_gradients(self, step):
         """Whether the report of a step has the shares of the gradient that are zero in half."""
         every = self._config.gradient_report_every_n_steps
@@ -178,6 +190,8 @@ class Reporter:
             "skipped_steps": int(values["skipped_steps"]),
             "gradient_norm": float(values["gradient_norm"]),
         }
+        if "bad_records" in values:
+            row["bad_records"] = values["bad_records"]
         if "zero_in_half" in values:
             row["zero_in_half"] = {name: float(v) for name, v in values["zero_in_half"].items()}
         self._reported_step, self._reported_at = step, now

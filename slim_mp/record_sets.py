@@ -52,6 +52,11 @@ def known_classes(name, file_pattern=None):
     return _convention(name, file_pattern).num_classes
 
 
+def evaluation_split(name):
+    """Returns the split of a set that is not for training, by the set's name."""
+    return (_convention(name).splits or (None, "validation"))[1]
+
+
 def is_read(name, split, file):
     """Returns whether a file of this name is one of a split, as `find_files` sees it.
 

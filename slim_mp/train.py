@@ -14,7 +14,8 @@ from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.output_files import make_folder, only_run_in
 from slim_mp.stop_signals import StopRequested, StopSignals
 from slim_mp.train_graph import build_graph
-from slim_mp.watch import Watch
+from slim_mp.train_loop import Loop
+from slim_mp.validation import Validation
 
 
 def _start_checkpoint(config):
@@ -81,6 +82,7 @@ def _write_facts(config, network_fn, dataset):
         preprocessing=config.input.preprocessing,
         image_size=config.input.image_size,
         label_names=trained_with.names_of_classes(dataset.label_names, offset),
+        max_number_of_steps=config.max_number_of_steps,
     )
     trained_with.write(config.train_dir, facts)
 
@@ -156,28 +158,51 @@ def train(config, network_fn, dataset):
     make_folder(config.train_dir, "train_dir")
     resume_from = _start_checkpoint(config)
     start_step = (warm_start.global_step_of(resume_from) or 0) if resume_from else 0
-    if config.max_number_of_steps is not None and start_step >= config.max_number_of_steps:
+    is_trained = _is_trained(config, start_step, resume_from)
+    if is_trained and not config.validation:
+        return TrainResult(start_step, stopped=False)
+    with (
+        only_run_in(config.train_dir),
+        StopSignals() as signals,
+        Validation.open(config, start_step) as validation,
+    ):
+        try:
+            if validation.is_owed(start_step):
+                validation.evaluate(start_step, resume_from)
+            if is_trained or validation.is_reached:
+                return TrainResult(start_step, stopped=False)
+            around = (signals, validation)
+            step = _train_from(start_step, resume_from, config, network_fn, dataset, around)
+        except StopRequested:
+            logging.info("Stopped by %s before step %d.", signals.received, start_step + 1)
+            return TrainResult(start_step, stopped=True)
+        is_last = step == config.max_number_of_steps or validation.is_reached
+        stopped = not is_last or validation.is_owed(step)
+    if signals.received:
+        logging.info("Stopped by %s; saved step %d.", signals.received, step)
+    logging.info("Step %d is in %s: give it to --checkpoint_path.", step, config.train_dir)
+    return TrainResult(step, stopped)
+
+
+def _is_trained(config, start_step, resume_from):
+    last_step = config.max_number_of_steps
+    is_trained = last_step is not None and start_step >= last_step
+    if is_trained:
         logging.info(
             "Already trained to step %d (%s); --max_number_of_steps is %d.",
             start_step,
             resume_from,
-            config.max_number_of_steps,
+            last_step,
         )
-        return TrainResult(start_step, stopped=False)
-    with only_run_in(config.train_dir), StopSignals() as signals:
-        try:
-            step = _train_from(start_step, resume_from, config, network_fn, dataset, signals)
-        except StopRequested:
-            logging.info("Stopped by %s before step %d.", signals.received, start_step + 1)
-            return TrainResult(start_step, stopped=True)
-    if signals.received:
-        logging.info("Stopped by %s; saved step %d.", signals.received, step)
-    logging.info("Step %d is in %s: give it to --checkpoint_path.", step, config.train_dir)
-    return TrainResult(step, stopped=step != config.max_number_of_steps)
+    return is_trained
 
 
-def _train_from(start_step, resume_from, config, network_fn, dataset, signals):
-    """Builds the graph, restores it and runs its steps; returns the step reached."""
+def _train_from(start_step, resume_from, config, network_fn, dataset, around):
+    """Builds the graph, restores it and runs its steps; returns the step reached.
+
+    `around` is the `StopSignals` and the `Validation`.
+    """
+    validation = around[1]
     config = _with_position(config, start_step)
     logging.info("Building the graph of %s.", getattr(network_fn, "name", "the network"))
     with tf.Graph().as_default():
@@ -193,6 +218,7 @@ def _train_from(start_step, resume_from, config, network_fn, dataset, signals):
         )
         _log_start(config, dataset, start_step)
         graph.batch_norms.log_start(config)
+        validation.prepare()
         with (
             tf.Session(config=distribution.session_config(config.clones)) as session,
             Reporter.open(config, start_step) as reporter,
@@ -203,33 +229,11 @@ def _train_from(start_step, resume_from, config, network_fn, dataset, signals):
             try:
                 if config.loss_scale.auto and not auto_scale.is_saved(resume_from):
                     auto_scale.set_scale(config, graph, session)
-                return _run_steps(config, graph, session, start_step, signals, writer, reporter)
+                step = Loop(config, graph, session, writer, reporter).run(start_step, *around)
             except INPUT_ERRORS as error:
-                explain_input_error(error, dataset, config.input)
+                explain_input_error(error, dataset, config.input, graph.bad_records)
                 raise
-
-
-def _run_steps(config, graph, session, step, signals, writer, reporter):
-    """Runs steps until the last one or a signal; returns the step reached, which is saved."""
-    watch = Watch(config, graph, session)
-    signals.at_once = False
-    while step != config.max_number_of_steps and not signals.received:
-        fetches = {"train_op": graph.train_op, **graph.counters}
-        if reporter.wants(step + 1):
-            fetches.update(graph.metrics)
-        if reporter.wants_gradients(step + 1):
-            fetches["zero_in_half"] = graph.meter.zero_in_half
-        values = session.run(fetches)
-        step += 1
-        reporter.report(step, values)
-        watch.check(step, values)
-        # The weights stand still while steps are skipped: saving them again and again would drive
-        # out the checkpoints from before the trouble.
-        if writer.is_due() and not values["consecutive_skips"]:
-            watch.check_state(step)
-            writer.save(session, step)
-    watch.check_state(step)
-    writer.save(session, step)
-    if step == config.max_number_of_steps:
-        graph.batch_norms.warn_if_behind(int(values["applied_steps"]))
-    return step
+        if validation.is_reached:
+            # Whoever follows the run need not wait for more.
+            _write_facts(dataclasses.replace(config, max_number_of_steps=step), network_fn, dataset)
+        return step

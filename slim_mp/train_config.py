@@ -1,6 +1,7 @@
 """What a training run can be told, as frozen values that name their units."""
 
 import dataclasses
+from collections.abc import Callable
 
 from slim_mp import data, distribution, optimizers
 from slim_mp.loss_scale import ExponentialUpdateLossScaleManager, FixedLossScaleManager
@@ -64,6 +65,27 @@ class WarmStartConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class ValidationConfig:
+    """How a run is evaluated while it trains.
+
+    Attributes:
+      every_n_steps: steps between two evaluations.
+      network_fn: function of images as for training, but built for inference.
+      dataset: a `data.Dataset`.
+      input: a `data.InputConfig`; its batch_size is that of one clone.
+      keep_best: whether the checkpoint with the highest top-1 is kept in the folder `best`.
+      stop_at_top1: share of right answers at which the run ends, or None.
+    """
+
+    every_n_steps: int
+    network_fn: Callable
+    dataset: data.Dataset
+    input: data.InputConfig
+    keep_best: bool = False
+    stop_at_top1: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """Everything about a training run but the network and the dataset.
 
@@ -97,6 +119,7 @@ class TrainConfig:
       resume: "auto" goes on from a checkpoint of train_dir if there is one, "must" insists on one,
         "never" on none.
       metrics_file: path of the JSON-lines file, or None for metrics.jsonl in train_dir.
+      validation: a `ValidationConfig`, or None for a run that is not evaluated.
     """
 
     train_dir: str
@@ -128,6 +151,7 @@ class TrainConfig:
     seed: int | None = None
     resume: str = "auto"
     metrics_file: str | None = None
+    validation: ValidationConfig | None = None
 
     @property
     def images_per_step(self):

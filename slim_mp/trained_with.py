@@ -27,6 +27,8 @@ class TrainedWith:
       image_size: height and width of the images in pixels.
       label_names: the name of each class of the network, or None where they are not known or are
         more than `MOST_NAMES`.
+      max_number_of_steps: the step at which the run is to end, so that whoever follows it knows, or
+        None.
     """
 
     model_name: str | None
@@ -35,6 +37,7 @@ class TrainedWith:
     preprocessing: str
     image_size: int
     label_names: tuple | None = None
+    max_number_of_steps: int | None = None
 
     def problem(self):
         """Says which value no run can have written, as `name is value`; None if there is none."""
@@ -74,6 +77,7 @@ _POSSIBLE = {
     "labels_offset": _at_least(0),
     "preprocessing": lambda value: isinstance(value, str) and value in PREPROCESSINGS,
     "image_size": _at_least(1),
+    "max_number_of_steps": lambda value: value is None or _at_least(1)(value),
     "label_names": _are_names,
 }
 

@@ -24,16 +24,16 @@ METRICS = [
 ]
 
 
-def dataset(folder, count=24):
+def dataset(folder, count=24, split="train", seed=0):
     """Random images of 8x8 pixels, each class in a shade of its own, as a record set."""
-    random = np.random.RandomState(0)
+    random = np.random.RandomState(seed)
     records = [
         make_record(encode(random.randint(0, 100, [8, 8, 3], np.uint8) + 50 * (n % CLASSES)), label)
         for n, label in enumerate(n % CLASSES for n in range(count))
     ]
     os.makedirs(folder, exist_ok=True)
-    write_records(os.path.join(folder, "toy_train.tfrecord"), records)
-    return data.open_dataset("toy", "train", folder, num_classes=CLASSES)
+    write_records(os.path.join(folder, f"toy_{split}.tfrecord"), records)
+    return data.open_dataset("toy", split, folder, num_classes=CLASSES)
 
 
 def input_config(dtype="fp32", batch_size=4):
@@ -74,7 +74,14 @@ def bad_steps(*steps, factor=np.inf):
     return make
 
 
-def network(dtype="fp32", weight_decay=0.0, gradient_factor=None, loss_factor=None, norm=True):
+def network(
+    dtype="fp32",
+    weight_decay=0.0,
+    gradient_factor=None,
+    loss_factor=None,
+    norm=True,
+    is_training=True,
+):
     """A network function: two convolutions with batch norm, pooling, a dense layer.
 
     Args:
@@ -84,6 +91,7 @@ def network(dtype="fp32", weight_decay=0.0, gradient_factor=None, loss_factor=No
         multiplied by.
       loss_factor: likewise for the logits themselves.
       norm: whether there is batch norm.
+      is_training: whether batch norm is by batch.
     """
 
     def network_fn(images):
@@ -93,7 +101,8 @@ def network(dtype="fp32", weight_decay=0.0, gradient_factor=None, loss_factor=No
             slim.arg_scope([slim.conv2d], **({} if norm else {"normalizer_fn": None})),
             slim_mp.arg_scope(compute_dtype, float32_kernels=True),
         ):
-            logits = tf.cast(fakes.tiny_network(images, CLASSES, reuse=tf.AUTO_REUSE), tf.float32)
+            logits = fakes.tiny_network(images, CLASSES, is_training, reuse=tf.AUTO_REUSE)
+        logits = tf.cast(logits, tf.float32)
         if gradient_factor:
             logits = fakes.with_gradient_factor(logits, gradient_factor())
         if loss_factor:
