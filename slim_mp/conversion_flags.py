@@ -103,4 +103,6 @@ def _require(name, what):
 
 
 def _cores():
-    return len(os.sched_getaffinity(0))
+    # Not all of the machine's may be this process's; only Linux says how many are.
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1

@@ -1,5 +1,6 @@
 """convert_images as a user runs it: what it writes is whole, the same each time, found by name."""
 
+import dataclasses
 import os
 
 import numpy as np
@@ -102,16 +103,46 @@ def test_a_folder_without_splits_is_divided(photos, tmp_path):
     assert written.counts["validation"] > 0
 
 
-def test_records_are_read_as_the_images_are(photos, converted):
-    """In the order of the files, which is the order of the records."""
-    dataset = data.open_dataset("photos", "validation", converted[0])
+def read(dataset):
+    """The images of a split as a network gets them, and their labels."""
+    settings = dataclasses.replace(CONFIG, image_size=20, channels=3)
     with tf.Graph().as_default():
-        batches, labels = run_batches(data.evaluation_batches(dataset, CONFIG))
-    assert np.concatenate(batches).shape == (12, 4, 4, 1)
-    expected = [
-        f["image/class/label"].int64_list.value[0] for path in dataset.files for f in examples(path)
+        images, labels = run_batches(data.evaluation_batches(dataset, settings))
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def assert_same(records, files):
+    """Compares two sets that may be in different orders."""
+    pairs = [
+        sorted((image.tobytes(), label) for image, label in zip(*read(one), strict=True))
+        for one in (records, files)
     ]
-    assert np.concatenate(labels).tolist() == expected
+    assert pairs[0] == pairs[1]
+
+
+def test_a_network_sees_the_same_images_in_records_as_in_files(photos, converted):
+    records = data.open_dataset("photos", "validation", converted[0])
+    assert_same(records, data.open_dataset(None, "validation", photos))
+
+
+def test_photographs_on_their_side_are_counted_and_read_upright(tmp_path, caplog):
+    caplog.set_level("INFO")
+    # Of each value of Exif, by how many right angles the picture is turned to the left.
+    turns = {1: 0, 3: 2, 6: 3, 8: 1}
+    photos = tmp_path / "photos"
+    for split in ("train", "val"):
+        for name in ("a", "b"):
+            (photos / split / name).mkdir(parents=True)
+            for value in turns:
+                (photos / split / name / f"{value}.jpg").write_bytes(jpeg(exif(value)))
+    convert.convert(config(photos, tmp_path / "out"))
+    assert "by their Exif orientation: 12." in caplog.text
+    files = data.open_dataset(None, "validation", photos)
+    images, _ = read(files)
+    for image, quarters in zip(images, [*turns.values()] * 2, strict=True):
+        np.testing.assert_allclose(image, np.rot90(images[0], quarters), atol=1e-5)
+    assert np.abs(images[0] - images[1]).max() > 0.5
+    assert_same(data.open_dataset("photos", "validation", tmp_path / "out"), files)
 
 
 # ---- what is refused
@@ -174,11 +205,3 @@ def test_a_bad_image_ends_it_with_the_code_of_data_unless_it_may_be_left_out(tmp
         "wrote 18 images of 3 classes: 15 train, 3 validation in "
         f"{tmp_path / 'out'}; left out 1 as bad: kaputt ü.jpg\n"
     )
-
-
-def test_images_that_lie_on_their_side_are_counted_in_the_log(tmp_path, caplog):
-    caplog.set_level("INFO")
-    photos = make_photos(tmp_path / "photos", 5)
-    (photos / "train" / "daisy" / "telefon.jpg").write_bytes(jpeg(exif(8)))
-    convert.convert(config(photos, tmp_path / "out"))
-    assert "by their Exif orientation: 1." in caplog.text

@@ -118,6 +118,7 @@ def test_a_run_that_is_killed_leaves_nothing_to_read_and_the_next_one_is_whole(
     many_photos, tmp_path
 ):
     arguments = [f"--input={many_photos}", f"--output_dir={tmp_path}", "--num_shards=8"]
+    arguments.append("--num_workers=1")
     process = programs.start(CONVERT, *arguments)
     wait_for_a_part(process, tmp_path)
     process.kill()
