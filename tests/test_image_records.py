@@ -5,15 +5,17 @@ import os
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from skimage import data as photographs
 from test_orientation import exif, jpeg
 from toy_records import encode
 
+from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
 from slim_mp.image_files import ImageFiles
 from slim_mp.image_records import ImageRecords, spread_evenly
+from slim_mp.orientation import orientation_of, upright
 
 PHOTOGRAPH = photographs.chelsea()[:60, :81]
 
@@ -124,6 +126,25 @@ def test_usable_images_are_copied_as_they_are_and_described_right(records, tmp_p
         }
     assert records.num_turned == 1
     assert not records.left_out
+
+
+def as_pillow_shows(kind):
+    if kind == "16-bit png":
+        # Pillow would clip these values, not scale them.
+        return PHOTOGRAPH[..., :1].repeat(3, axis=-1).astype(int)
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(USABLE[kind][1])))
+    return np.asarray(image.convert("RGB"), int)
+
+
+def test_usable_images_are_read_as_pillow_shows_them():
+    with tf.Graph().as_default(), tf.Session() as session:
+        encoded = tf.placeholder(tf.string, [])
+        image = upright(decoding.decode_image(encoded, 3), orientation_of(encoded))
+        for kind, (_, content, _) in USABLE.items():
+            found, expected = session.run(image, {encoded: content}), as_pillow_shows(kind)
+            assert found.shape == expected.shape, kind
+            # TensorFlow decodes JPEG by the quick integer DCT.
+            assert np.abs(found - expected).max() <= 5 * ("jpeg" in kind), kind
 
 
 @pytest.mark.parametrize("kind", BAD)
