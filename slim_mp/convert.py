@@ -11,7 +11,7 @@ from tqdm import tqdm
 from slim_mp import image_files, record_sets, record_writer
 from slim_mp.datasets import SYNTHETIC
 from slim_mp.errors import DataError, UsageError
-from slim_mp.image_lists import is_list
+from slim_mp.image_lists import CSV, JSON_LINES, is_list
 from slim_mp.image_records import ImageRecords, spread_evenly
 from slim_mp.input_files import few, shown
 from slim_mp.output_files import make_folder, only_run_in
@@ -105,7 +105,8 @@ def convert(config):
 
     Raises:
       UsageError: if the set cannot be written, or there is one of that name already.
-      DataError: if there are no classes or no images, or too many bad ones.
+      DataError: if there is no such folder or list, or it has no classes, no images or too many
+        bad ones.
     """
     source = os.path.expanduser(config.source)
     _check_places(source, config.output_dir)
@@ -123,6 +124,11 @@ def convert(config):
 
 
 def _check_places(source, output_dir):
+    if not os.path.isdir(source) and not (is_list(source) and os.path.isfile(source)):
+        raise DataError(
+            f"--input={source} is neither a folder nor a list of images that ends in {CSV} or "
+            f"{JSON_LINES}, or does not exist; give one of them."
+        )
     inside = os.path.join(os.path.realpath(source), "")
     if os.path.join(os.path.realpath(output_dir), "").startswith(inside):
         raise UsageError(
@@ -133,8 +139,7 @@ def _check_places(source, output_dir):
 
 def _images_by_split(source):
     """The `ImageFiles` of each split."""
-    listed = is_list(source) and not os.path.isdir(source)
-    find = image_files.from_list if listed else image_files.from_folder
+    find = image_files.from_folder if os.path.isdir(source) else image_files.from_list
     try:
         return {split: find(source, split) for split in image_files.splits_of(source)}
     except DataError as error:

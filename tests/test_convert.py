@@ -179,6 +179,25 @@ def test_what_cannot_be_meant_is_refused_in_one_line(photos, tmp_path, arguments
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.csv", "list.txt"])
+def test_an_input_that_is_none_is_said(tmp_path, name):
+    (tmp_path / "list.txt").touch()
+    code, out, err = programs.call(
+        CONVERT, f"--input={tmp_path / name}", f"--output_dir={tmp_path / 'out'}"
+    )
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert f"--input={tmp_path / name} is neither a folder nor a list of images" in err
+    assert os.listdir(tmp_path) == ["list.txt"]
+
+
+def test_the_messages_about_a_folder_name_the_flag_that_gave_it(photos, tmp_path):
+    code, _, err = programs.call(
+        CONVERT, f"--input={photos / 'train' / 'daisy'}", f"--output_dir={tmp_path}"
+    )
+    assert code == 3
+    assert "has no sub-folders" in err and "(--input)" in err
+
+
 @pytest.mark.parametrize("split", ["../../x", "a/b", "a_b", "*"])
 def test_the_name_of_a_split_is_no_path_or_pattern(photos, tmp_path, split):
     paths = sorted(photos.glob("train/*/*"))
