@@ -93,7 +93,32 @@ def export(config, network_fn, exported_fn):
       UsageError: if something cannot be written, or TFLite does not know an operation. With any of
         these nothing is written.
     """
-    _check_paths(config)
+    with contextlib.ExitStack() as stack:
+        # Before the work, which is in vain if its results cannot be written.
+        places = {flag: _reserve(config, flag, stack) for flag in _WRITERS if getattr(config, flag)}
+        samples = _ask_checkpoint(config, network_fn)
+        results = [
+            _WRITERS[flag](config, place, network_fn, exported_fn, samples)
+            for flag, place in places.items()
+        ]
+    # A version has its path only now.
+    return [
+        Written(what, getattr(config, flag) if flag in _FILES else place.path, *rest)
+        for (flag, place), (what, *rest) in zip(places.items(), results, strict=True)
+    ]
+
+
+def _reserve(config, flag, stack):
+    """Opens what gets its name when the stack is closed, and is removed after an error."""
+    path = getattr(config, flag)
+    if flag not in _FILES:
+        return stack.enter_context(saved_model.new_version(path))
+    make_folder(os.path.dirname(path) or ".", flag)
+    with writing(flag, path):
+        return stack.enter_context(open_whole(path, mode="wb"))
+
+
+def _ask_checkpoint(config, network_fn):
     if config.sample_images:
         encoded = sample_images.read_files(config.sample_images)
     else:
@@ -101,28 +126,12 @@ def export(config, network_fn, exported_fn):
     samples, plan = self_check.ask_checkpoint(network_fn, config.spec, config.weights, encoded)
     for line in plan.report().splitlines():
         logging.info("%s", line)
-    with contextlib.ExitStack() as stack:
-        results = []
-        if config.export_dir:
-            results.append(_write_saved_model(config, exported_fn, samples, stack))
-        if config.frozen_graph:
-            results.append(_write_frozen_graph(config, exported_fn, samples, stack))
-        if config.tflite:
-            results.append(_write_tflite(config, network_fn, samples, stack))
-    return [result() for result in results]
+    return samples
 
 
-def _check_paths(config):
-    """Finds out before the work whether its results can be written."""
-    for flag in ("frozen_graph", "tflite"):
-        path = getattr(config, flag)
-        if path:
-            make_folder(os.path.dirname(path) or ".", flag)
-
-
-def _write_saved_model(config, exported_fn, samples, stack):
-    """Writes and checks a SavedModel; returns a function that describes it when it is in place."""
-    version = stack.enter_context(saved_model.new_version(config.export_dir))
+def _write_saved_model(config, version, network_fn, exported_fn, samples):
+    """Writes and checks a SavedModel; returns what it is, its size and its difference."""
+    del network_fn
     with writing("export_dir", config.export_dir):
         saved_model.write(
             version.folder, exported_fn, config.spec, config.weights, config.label_names
@@ -133,40 +142,43 @@ def _write_saved_model(config, exported_fn, samples, stack):
             found = self_check.compare("The SavedModel", answer, samples, name, config.allowed)
             self_check.check_outputs("The SavedModel", found.answers, config.label_names)
             differences.append(found.difference)
-    num_bytes = _size_of(version.folder)
-    return lambda: Written("SavedModel", version.path, num_bytes, max(differences))
+    return "SavedModel", _size_of(version.folder), max(differences)
 
 
-def _write_frozen_graph(config, exported_fn, samples, stack):
+def _write_frozen_graph(config, file, network_fn, exported_fn, samples):
+    del network_fn
     content = frozen_graph.make(exported_fn, config.spec, config.weights)
-    written = _write_file("frozen_graph", config.frozen_graph, content, stack)
-    with frozen_graph.open_model(written) as answer:
+    with frozen_graph.open_model(_written(file, content, "frozen_graph")) as answer:
         found = self_check.compare(
             "The frozen graph", answer, samples, "images", config.allowed, config.spec.batch_size
         )
-    return lambda: Written("frozen graph", config.frozen_graph, len(content), found.difference)
+    return "frozen graph", len(content), found.difference
 
 
-def _write_tflite(config, network_fn, samples, stack):
+def _write_tflite(config, file, network_fn, exported_fn, samples):
+    # TFLite stores weights in half, and leaves it to the device what to compute in.
+    del exported_fn
     half_weights = config.precision.name == "fp16"
     content = tflite_model.make(network_fn, config.spec, config.weights, half_weights)
-    written = _write_file("tflite", config.tflite, content, stack)
-    with tflite_model.open_model(written) as answer:
+    batch_size = config.spec.batch_size or 1
+    with tflite_model.open_model(_written(file, content, "tflite")) as answer:
         found = self_check.compare(
-            "The TFLite model",
-            answer,
-            samples,
-            "images",
-            config.allowed,
-            config.spec.batch_size or 1,
+            "The TFLite model", answer, samples, "images", config.allowed, batch_size
         )
-    return lambda: Written("TFLite model", config.tflite, len(content), found.difference)
+    return "TFLite model", len(content), found.difference
 
 
-def _write_file(flag, path, content, stack):
-    """Writes a file that gets its name when the stack is closed; returns what was written."""
-    with writing(flag, path):
-        file = stack.enter_context(open_whole(path, mode="wb"))
+_WRITERS = {
+    "export_dir": _write_saved_model,
+    "frozen_graph": _write_frozen_graph,
+    "tflite": _write_tflite,
+}
+_FILES = ("frozen_graph", "tflite")
+
+
+def _written(file, content, flag):
+    """Writes an open file; returns what it then holds."""
+    with writing(flag, file.name):
         file.write(content)
         file.flush()
         with open(file.name, "rb") as written:
