@@ -203,10 +203,7 @@ def eval_config(network_fn, choices, clones):
     Raises:
       UsageError: if a value is out of its range; the message names the flag.
     """
-    fraction = FLAGS.central_fraction
-    if fraction is not None and not 0 < fraction <= 1:
-        raise UsageError(f"--central_fraction is {fraction}; it must be above 0 and at most 1.")
-    crops = {"crops": int(FLAGS.eval_crops), "central_fraction": fraction}
+    crops = {"crops": int(FLAGS.eval_crops), "central_fraction": FLAGS.central_fraction}
     return EvalConfig(
         inference=InferenceConfig(
             input=dataclasses.replace(input_config(network_fn, choices), **crops),
