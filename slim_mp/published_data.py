@@ -54,7 +54,7 @@ def _what_is_there(name, published, folder):
     try:
         sets = [open_dataset(name, split, folder) for split in published.splits]
     except DataError as error:
-        if record_writer.is_half_moved(folder):
+        if record_writer.is_half_moved(folder, name):
             return None
         raise DataError(
             f"{error} If the files of {name!r} are removed, they are written again."
@@ -64,7 +64,7 @@ def _what_is_there(name, published, folder):
 
 
 def _write(name, published, folder, mirror, num_workers):
-    with record_writer.new_set(folder, name, published.label_names, FLAG) as new_set:
+    with record_writer.new_set(folder, name, published.label_names, FLAG, None) as new_set:
         paths = [_fetch(one, folder, mirror) for one in published.downloads]
         counts = published.write(new_set, paths, num_workers)
     return Conversion(folder, len(published.label_names), counts).describe()

@@ -19,7 +19,7 @@ from slim_mp.errors import UsageError, reason
 from slim_mp.input_files import few, reading
 from slim_mp.label_names import LABELS_FILE, read_label_names
 
-_UNFINISHED, _MOVING = ".unfinished", ".moving"
+_UNFINISHED = ".unfinished"
 _RECORD_FILE = re.compile(r"\.tfrecord$|-[0-9]+-of-[0-9]+$")
 
 
@@ -77,9 +77,13 @@ def files_of(folder, name):
         return sorted(filter(form.fullmatch, os.listdir(folder)))
 
 
-def is_half_moved(folder):
+def is_half_moved(folder, name):
     """Returns whether a run was killed while it moved the files of a set to a folder."""
-    return os.path.isdir(os.path.join(folder, _MOVING))
+    return os.path.isdir(_moving(folder, name))
+
+
+def _moving(folder, name):
+    return os.path.join(folder, f".moving-{name}")
 
 
 class NewSet:
@@ -89,11 +93,24 @@ class NewSet:
       scratch: a folder for what is needed meanwhile.
     """
 
-    def __init__(self, folder, flag):
+    def __init__(self, folder, name, flag):
         self.scratch = os.path.join(folder, _UNFINISHED)
         self._folder = folder
+        self._moving = _moving(folder, name)
         self._flag = flag
         self._names = []
+
+    def begin(self):
+        """Makes the folder that the files are written into, and removes what was left there.
+
+        Raises:
+          UsageError: if it cannot be made.
+        """
+        with self._explained(self._folder):
+            for path in filter(os.path.isdir, (self.scratch, self._moving)):
+                logging.info("%s is what a run that was killed has left; it is removed.", path)
+                shutil.rmtree(path)
+            os.mkdir(self.scratch)
 
     def write_records(self, name, examples):
         """Writes a record file.
@@ -137,13 +154,12 @@ class NewSet:
           UsageError: if they cannot be moved.
         """
         with self._explained(self._folder):
-            moving = os.path.join(self._folder, _MOVING)
-            os.rename(self.scratch, moving)
+            os.rename(self.scratch, self._moving)
             for name in old_files:
                 os.remove(os.path.join(self._folder, name))
             for name in self._names:
-                os.replace(os.path.join(moving, name), os.path.join(self._folder, name))
-            shutil.rmtree(moving)
+                os.replace(os.path.join(self._moving, name), os.path.join(self._folder, name))
+            shutil.rmtree(self._moving)
 
     @contextlib.contextmanager
     def _writing(self, name):
@@ -172,8 +188,8 @@ def new_set(folder, name, label_names, flag, overwrite=False):
       name: the name of the set.
       label_names: the name of each class.
       flag: name of the flag that gave the folder, for errors.
-      overwrite: whether a set of that name may be replaced. What a run has left in parts, since it
-        was killed while it moved files, is replaced anyway.
+      overwrite: whether a set of that name may be replaced; None if there is no flag that says so.
+        What a run has left in parts, since it was killed while it moved files, is replaced anyway.
 
     Yields:
       A `NewSet`. If the block ends with an exception, all is as it was.
@@ -183,17 +199,9 @@ def new_set(folder, name, label_names, flag, overwrite=False):
         or if it cannot be written to.
       DataError: if what is there cannot be read.
     """
-    overwrite = overwrite or is_half_moved(folder)
-    old_files = files_of(folder, name)
-    if old_files and not overwrite:
-        raise UsageError(
-            f"{folder} holds a set {name!r} already ({few(old_files, most=2)}); give --overwrite "
-            f"to replace it, or another --{flag}."
-        )
-    _check_classes(folder, old_files, label_names, flag, overwrite)
-    _remove_leftovers(folder)
-    files = NewSet(folder, flag)
-    os.mkdir(files.scratch)
+    old_files = _replaced_files(folder, name, label_names, flag, overwrite)
+    files = NewSet(folder, name, flag)
+    files.begin()
     try:
         files.write_labels(label_names)
         yield files
@@ -203,27 +211,25 @@ def new_set(folder, name, label_names, flag, overwrite=False):
     files.move(old_files)
 
 
-def _remove_leftovers(folder):
-    left = [
-        path
-        for path in (os.path.join(folder, name) for name in (_UNFINISHED, _MOVING))
-        if os.path.isdir(path)
-    ]
-    for path in left:
-        logging.info("%s is what a run that was killed has left; it is removed.", path)
-        shutil.rmtree(path)
-
-
-def _check_classes(folder, old_files, label_names, flag, may_replace):
-    """Refuses to number the classes of other sets in a folder anew."""
+def _replaced_files(folder, name, label_names, flag, overwrite):
+    """The files of the set that is to be replaced; an error if that must not be."""
+    elsewhere = f"give another --{flag}"
+    advice = elsewhere if overwrite is None else f"give --overwrite to replace it, or {elsewhere}"
+    may_replace = overwrite or is_half_moved(folder, name)
+    old_files = files_of(folder, name)
+    if old_files and not may_replace:
+        raise UsageError(
+            f"{folder} holds a set {name!r} already ({few(old_files, most=2)}); {advice}."
+        )
     known = read_label_names(os.path.join(folder, LABELS_FILE))
     if known in (None, tuple(label_names)):
-        return
-    others = sorted(set(tf.io.gfile.listdir(folder)) - set(old_files))
-    others = [name for name in others if _RECORD_FILE.search(name)]
-    if others or not may_replace:
-        advice = "" if others else "give --overwrite to replace it, or "
+        return old_files
+    # Other sets must not get other classes.
+    others = filter(_RECORD_FILE.search, set(os.listdir(folder)) - set(old_files))
+    has_others = any(others)
+    if has_others or not may_replace:
         raise UsageError(
-            f"{folder} has a {LABELS_FILE} of other classes ({few(known)}); {advice}give another "
-            f"--{flag}."
+            f"{folder} has a {LABELS_FILE} of other classes ({few(known)}); "
+            f"{elsewhere if has_others else advice}."
         )
+    return old_files

@@ -77,6 +77,15 @@ def test_the_classes_of_other_sets_are_not_numbered_anew(photos, copied, tmp_pat
     assert (copied / "labels.txt").read_text() == "0:cat\n1:dog\n"
 
 
+def test_what_is_left_of_one_set_does_not_let_another_be_replaced(photos, copied):
+    (copied / ".moving-other").mkdir()
+    (copied / ".unfinished").mkdir()
+    with pytest.raises(UsageError, match="holds a set 'photos' already"):
+        convert.convert(config(photos, copied))
+    convert.convert(config(photos, copied, name="third"))
+    assert [path.name for path in copied.glob(".*")] == [".moving-other"]
+
+
 def test_two_converters_do_not_write_to_one_folder(photos, tmp_path):
     tmp_path.joinpath("out").mkdir()
     with only_run_in(tmp_path / "out"):

@@ -142,7 +142,7 @@ def test_a_set_that_is_there_is_left_as_it_is(site, trust, tmp_path):
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert "If the files of 'mnist' are removed, they are written again." in err
     # What a run that was killed while it moved its files has left is written again.
-    (tmp_path / ".moving").mkdir()
+    (tmp_path / ".moving-mnist").mkdir()
     assert call(site, "mnist", tmp_path)[0] == 0
     assert data.open_dataset("mnist", "test", tmp_path).num_examples == 3
     assert len(site.requests) == asked
@@ -185,7 +185,7 @@ def test_a_set_of_other_classes_in_the_folder_is_said_before_anything_is_downloa
     (tmp_path / "labels.txt").write_text("0:cat\n1:dog\n")
     code, out, err = call(site, "mnist", tmp_path)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "labels.txt of other classes (cat, dog)" in err
+    assert "labels.txt of other classes (cat, dog); give another --dataset_dir." in err
     assert not site.requests
 
 
