@@ -22,6 +22,7 @@ from slim_mp.example_sources import open_source
 from slim_mp.input_config import InputConfig
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.mixing import mix
+from slim_mp.rand_augment import rand_augment
 
 _AUTOTUNED_BYTES = 2**30
 _PREFETCHED_BATCHES = 2
@@ -176,6 +177,7 @@ def _image(encoded, config, seed=None):
         config.image_size,
         is_training=seed is not None,
         seed=seed,
+        **_choices(config, seed),
     )
     if seed is None:
         return tf.cast(image, config.compute_dtype)
@@ -183,6 +185,21 @@ def _image(encoded, config, seed=None):
         of_erasing = tf.random.experimental.stateless_fold_in(seed, _ERASING)
         image = erase(image, config.augmentation.random_erasing, of_erasing)
     return tf.cast(image, _training_dtype(config))
+
+
+def _choices(config, seed):
+    """What the config chooses of the preprocessing."""
+    if seed is None:
+        return {"num_crops": config.crops, "central_fraction": config.central_fraction}
+    layers = config.augmentation.randaugment_layers
+    if not layers:
+        return {"distortion": config.distortion}
+    magnitude = config.augmentation.randaugment_magnitude
+    of_operations = tf.random.experimental.stateless_fold_in(seed, _RANDAUGMENT)
+    return {
+        "distortion": config.distortion,
+        "recolour": lambda image: rand_augment(image, layers, magnitude, of_operations),
+    }
 
 
 def _training_dtype(config):

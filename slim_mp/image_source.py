@@ -12,9 +12,6 @@ from slim_mp.compat import tf
 from slim_mp.orientation import UPRIGHT, orientation_of, upright
 
 _END_OF_IMAGE = b"\xff\xd9"
-# Start of image, JFIF's segment of 16 bytes, and after it the quantisation tables: no Exif between.
-_PLAIN_START, _PLAIN_NEXT = b"\xff\xd8\xff\xe0\x00\x10", b"\xff\xdb"
-_NEXT_MARKER = 20
 # Upsampling of the colours looks this many pixels beyond a window; rows are looked after by TF.
 _MARGIN = 1
 
@@ -77,7 +74,7 @@ def from_file(encoded, channels):
     Returns:
       An `ImageSource`. Reading it fails if the image cannot be decoded.
     """
-    orientation = _orientation(encoded)
+    orientation = orientation_of(encoded)
     in_parts = tf.reduce_all(
         tf.stack(
             [
@@ -107,14 +104,6 @@ def from_file(encoded, channels):
         return pixels if channels == 3 else decoding.luma(pixels)
 
     return ImageSource(height, width, channels, read)
-
-
-def _orientation(encoded):
-    is_plain = tf.logical_and(
-        tf.equal(tf.strings.substr(encoded, 0, len(_PLAIN_START)), _PLAIN_START),
-        tf.equal(tf.strings.substr(encoded, _NEXT_MARKER, len(_PLAIN_NEXT)), _PLAIN_NEXT),
-    )
-    return tf.cond(is_plain, lambda: tf.constant(UPRIGHT), lambda: orientation_of(encoded))
 
 
 def _decode_window(encoded, window, image_width):

@@ -4,6 +4,7 @@ import dataclasses
 
 from slim_mp import preprocessing
 from slim_mp.augmentation import AugmentationConfig
+from slim_mp.colours import FULL
 from slim_mp.compat import tf
 from slim_mp.dataset_service import check_address
 from slim_mp.errors import UsageError
@@ -39,6 +40,8 @@ class InputConfig:
       crops: crops of each image of an evaluation: 1, or 10 as in Krizhevsky et al. (2012).
       central_fraction: share of each side that the central crop of an evaluation keeps, or None for
         that of the preprocessing.
+      distortion: how much the preprocessing distorts images of training, one of
+        `colours.DISTORTIONS`.
       max_bad_records: how many distinct records or image files may be left out for being bad.
       augmentation: an `AugmentationConfig`, for training.
       cache: whether the records or image files are read once and kept in memory.
@@ -59,13 +62,14 @@ class InputConfig:
     start_example: int = 0
     crops: int = 1
     central_fraction: float | None = None
+    distortion: str = FULL
     max_bad_records: int = 0
     augmentation: AugmentationConfig = dataclasses.field(default_factory=AugmentationConfig)
     cache: bool = False
     dataset_service: str | None = None
 
     def __post_init__(self):
-        preprocessing.get_preprocessing(self.preprocessing)
+        preprocessing.check_crops(self.preprocessing, self.crops, self.central_fraction)
         if self.channels not in (1, 3):
             raise UsageError(f"channels is {self.channels}; it must be 1 or 3.")
         for name, low in _AT_LEAST.items():
@@ -76,12 +80,6 @@ class InputConfig:
             raise UsageError(
                 f"shard_index is {self.shard_index}; with {self.num_shards} shards it must be 0 to "
                 f"{self.num_shards - 1}."
-            )
-        if self.crops not in (1, 10):
-            raise UsageError(f"crops is {self.crops}; it must be 1 or 10.")
-        if self.central_fraction is not None and not 0 < self.central_fraction <= 1:
-            raise UsageError(
-                f"central_fraction is {self.central_fraction}; it must be above 0 and at most 1."
             )
         if self.dataset_service is not None:
             self._check_service()

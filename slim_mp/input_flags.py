@@ -3,11 +3,12 @@
 from absl import flags
 
 from slim_mp.augmentation import RANGES, AugmentationConfig
+from slim_mp.colours import DISTORTIONS, FULL
 from slim_mp.errors import UsageError
 
 FLAGS = flags.FLAGS
 
-_WHILE_TRAINING = ("num_readers", "cache", "dataset_service")
+_WHILE_TRAINING = ("num_readers", "cache", "dataset_service", "distortion")
 
 
 def define_input_flags():
@@ -56,6 +57,15 @@ def _define_augmentation_flags():
         low, high = RANGES[name]
         flags.DEFINE_float(name, 0.0, words, lower_bound=low, upper_bound=high)
 
+    flags.DEFINE_enum(
+        "distortion",
+        FULL,
+        DISTORTIONS,
+        "How much the preprocessing distorts training images: `full`, for the Inception style by a "
+        "random method of resizing and in brightness, saturation, hue and contrast; `fast`, as "
+        "slim's scripts did, bilinearly and in brightness and saturation; `crop`, cropped and "
+        "mirrored only.",
+    )
     define(
         "random_erasing",
         "Probability that a rectangle of a training image, 2 to 40 % of it, becomes noise.",

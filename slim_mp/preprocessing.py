@@ -112,7 +112,7 @@ def check_crops(style, num_crops=1, central_fraction=None):
     """
     row = get_preprocessing(style)
     if num_crops not in (1, 10):
-        raise UsageError(f"{num_crops} crops of an image were asked for; give 1 or 10.")
+        raise UsageError(f"crops is {num_crops}; it must be 1 or 10.")
     if num_crops > 1 and not row.has_crops:
         raise UsageError(
             f"The preprocessing '{style}' shows a digit whole and never mirrored, so that it has "
@@ -126,7 +126,9 @@ def check_crops(style, num_crops=1, central_fraction=None):
             "no central fraction can be chosen; leave it out."
         )
     if not 0 < central_fraction <= 1:
-        raise UsageError(f"The central fraction is {central_fraction}; it must be in (0, 1].")
+        raise UsageError(
+            f"central_fraction is {central_fraction}; it must be above 0 and at most 1."
+        )
 
 
 def preprocess(style, image, height, width, is_training, seed=None, **choices):
