@@ -70,20 +70,27 @@ def erase(image, probability, seed):
     Returns:
       float32 tensor [height, width, channels].
     """
-    height, width, _ = image.shape.as_list()
     chance, box, noise = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
+    return tf.cond(
+        tf.random.stateless_uniform([], chance) < probability,
+        lambda: _with_noise(image, box, noise),
+        lambda: image,
+    )
+
+
+def _with_noise(image, box, seed):
+    height, width, channels = image.shape.as_list()
     top, left, rows, columns = _rectangle(height, width, box)
-    is_row = _is_between(tf.range(height), top, rows)
-    is_column = _is_between(tf.range(width), left, columns)
-    is_erased = tf.logical_and(is_row[:, tf.newaxis], is_column[tf.newaxis])[..., tf.newaxis]
+    noise = tf.random.stateless_uniform([rows, columns, channels], seed)
     low, high = tf.reduce_min(image), tf.reduce_max(image)
-    values = low + (high - low) * tf.random.stateless_uniform(image.shape, noise)
-    is_wanted = tf.random.stateless_uniform([], chance) < probability
-    return tf.where_v2(tf.logical_and(is_wanted, is_erased), values, image)
 
+    def in_place(part):
+        whole = tf.image.pad_to_bounding_box(part, top, left, height, width)
+        return tf.ensure_shape(whole, image.shape)
 
-def _is_between(places, first, count):
-    return tf.logical_and(places >= first, places < first + count)
+    # Much quicker than a choice for each pixel, and as exact.
+    kept = 1.0 - in_place(tf.ones_like(noise))
+    return image * kept + in_place(low + (high - low) * noise)
 
 
 def _rectangle(height, width, seed):
