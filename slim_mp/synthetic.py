@@ -13,10 +13,12 @@ def examples(dataset, config, count, dtype):
       dtype: the tf.DType of the images.
 
     Returns:
-      A tf.data.Dataset of dicts: `image`, [image_size, image_size, channels] in `dtype`,
-      `label`, int64 [], `name`, string [], and `seed`, int64 [2].
+      A tf.data.Dataset of dicts: `image`, [image_size, image_size, channels] in `dtype`, with an
+      axis of crops before if there are ten; `label`, int64 [], `name`, string [], and `seed`,
+      int64 [2].
     """
-    shape = [config.image_size, config.image_size, config.channels]
+    crops = [] if config.crops == 1 else [config.crops]
+    shape = [*crops, config.image_size, config.image_size, config.channels]
 
     def make(index):
         seed = tf.stack([tf.constant(config.seed or 0, tf.int64), index])

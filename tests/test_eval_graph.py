@@ -93,6 +93,14 @@ def test_crops_of_the_input_reach_the_network_and_come_back_as_one(tmp_path):
     assert metrics[10]["crops"] == 10
 
 
+def test_synthetic_images_have_crops_too():
+    dataset = data.open_dataset("synthetic", "test", num_classes=7)
+    inputs = data.InputConfig("inception", 4, 3, 500, tf.float32, crops=10)
+    batches = data.evaluation_batches(dataset, inputs)
+    images = tf.data.make_one_shot_iterator(batches).get_next()[0]
+    assert images.shape.as_list() == [None, 10, 4, 4, 3]
+
+
 def test_a_batch_of_bad_images_only_is_no_obstacle(tmp_path):
     table_runs.numbered_dataset(tmp_path / "data")
     bad = make_record(b"no image", 1)
