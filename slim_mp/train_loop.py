@@ -25,6 +25,7 @@ class Loop:
         self._writer = writer
         self._reporter = reporter
         self._watch = Watch(config, graph, session)
+        self._warned_step = None
 
     def run(self, step, signals, validation):
         """Runs steps.
@@ -49,12 +50,12 @@ class Loop:
             # The weights stand still while steps are skipped: saving them again and again would
             # drive out the checkpoints from before the trouble.
             if not values["consecutive_skips"]:
-                self._save_or_evaluate(step, signals, validation)
+                self._save_or_evaluate(step, values, signals, validation)
         self._save(step)
         if is_last and not signals.received and validation.is_owed(step):
-            self._evaluate(step, signals, validation)
+            self._evaluate(step, values, signals, validation)
         if is_last or validation.is_reached:
-            self._graph.batch_norms.warn_if_behind(int(values["applied_steps"]))
+            self._warn_if_behind(step, values)
         return step
 
     def _step(self, step):
@@ -71,19 +72,26 @@ class Loop:
         self._watch.check(step + 1, values)
         return values
 
-    def _save_or_evaluate(self, step, signals, validation):
+    def _save_or_evaluate(self, step, values, signals, validation):
         is_evaluated = validation.is_due(step)
         if is_evaluated or self._writer.is_due():
             self._save(step)
         if is_evaluated:
-            self._evaluate(step, signals, validation)
+            self._evaluate(step, values, signals, validation)
 
     def _save(self, step):
         self._watch.check_state(step)
         self._writer.save(self._session, step)
 
-    def _evaluate(self, step, signals, validation):
+    def _evaluate(self, step, values, signals, validation):
         """Evaluates what was just saved; a signal breaks it off, and the run makes up for it."""
+        if self._warned_step is None:
+            self._warn_if_behind(step, values)
         with self._reporter.paused(), contextlib.suppress(StopRequested):
             checkpoint = self._writer.path_of(step)
             validation.evaluate(step, checkpoint, is_stopped=lambda: signals.received)
+
+    def _warn_if_behind(self, step, values):
+        if step != self._warned_step:
+            self._graph.batch_norms.warn_if_behind(int(values["applied_steps"]))
+        self._warned_step = step

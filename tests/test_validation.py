@@ -153,6 +153,21 @@ def test_an_evaluation_waits_for_a_step_that_is_applied(tmp_path):
     assert [row["step"] for row in rows(tmp_path)] == [3, 4]
 
 
+def test_statistics_that_lag_behind_are_warned_of_before_the_first_evaluation(tmp_path, caplog):
+    caplog.set_level("INFO")
+    run(tmp_path, batch_norm_decay=0.99, max_number_of_steps=4)
+    texts = [
+        text for text in caplog.messages if text.startswith(("Batch norm: after", "Evaluation:"))
+    ]
+    kinds = [" ".join(text.split()[:4]) for text in texts]
+    assert kinds == [
+        "Batch norm: after 2",
+        "Evaluation: 30 images, top-1",
+        "Evaluation: 30 images, top-1",
+        "Batch norm: after 4",
+    ]
+
+
 def test_evaluation_does_not_count_as_time_of_training(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(hooks, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
