@@ -12,7 +12,7 @@ import os
 
 from slim_mp import preprocessing, synthetic
 from slim_mp.augmentation import erase
-from slim_mp.bad_records import BadRecords, with_bad_replaced, without_bad
+from slim_mp.bad_records import BadRecords, filled_up, not_empty
 from slim_mp.compat import tf
 from slim_mp.dataset_service import distributed
 from slim_mp.datasets import Dataset, open_dataset
@@ -56,11 +56,9 @@ def training_batches(dataset, config, bad_records=None):
     bad_records = bad_records or BadRecords(config.max_bad_records)
     if _is_synthetic(dataset):
         examples = synthetic.examples(dataset, config, config.batch_size, _training_dtype(config))
+        batches = examples.batch(config.batch_size, drop_remainder=True)
     else:
-        examples = _training_examples(dataset, config, bad_records)
-    batches = examples.batch(config.batch_size, drop_remainder=True)
-    if bad_records.limit:
-        batches = with_bad_replaced(batches)
+        batches = _training_batches(dataset, config, bad_records)
     batches = batches.map(
         lambda batch: _mixed(batch, dataset, config),
         num_parallel_calls=_threads(config),
@@ -86,11 +84,12 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
 
     Returns:
       A tf.data.Dataset of (images, labels) as for training, without distortion; the last batch
-      is smaller if batch_size does not divide the number of examples. With ten crops the images are
+      is smaller if batch_size does not divide the number of examples, and so is one of which bad
+      examples, as many as may be, are left out. With ten crops the images are
       [batch, 10, image_size, image_size, channels]. With names it is of (images, labels, names),
       names string [batch]: the path of an image file; of a record its image/filename or, where it
       has none, FILE#NUMBER, the record file without its folder and the record counted from 0; of a
-      synthetic image its number. Bad examples, as many as may be, are left out.
+      synthetic image its number.
 
     Raises:
       UsageError: if labels_offset leaves no class.
@@ -99,50 +98,52 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
     bad_records = bad_records or BadRecords(config.max_bad_records)
     if _is_synthetic(dataset):
         examples = synthetic.examples(dataset, config, dataset.num_examples, config.compute_dtype)
+        batches = examples.batch(config.batch_size)
     else:
-        examples = _evaluation_examples(dataset, config, bad_records, with_names)
+        batches = _evaluation_batches(dataset, config, bad_records, with_names)
     names = ("image", "label", "name") if with_names else ("image", "label")
-    batches = examples.batch(config.batch_size).map(
-        lambda batch: tuple(batch[name] for name in names)
-    )
+    batches = batches.map(lambda batch: tuple(batch[name] for name in names))
     return _configured(batches, config, deterministic=True)
 
 
-def _training_examples(dataset, config, bad_records):
-    """The stream of dicts `image`, `label` and `seed`, that of the example, of one worker."""
+def _training_batches(dataset, config, bad_records):
+    """The batches of one worker: dicts of `image`, `label` and `seed`, that of each example."""
     source = _open_source(dataset, config)
     seed = int.from_bytes(os.urandom(4), "little") if config.seed is None else config.seed
     size = _shard_size(source, dataset, config)
 
-    def prepare(number, content, position):
-        encoded, label = _read(source, number, content, config)
+    def prepare(position, example):
         # Examples of different shards must not be distorted alike.
         index = position * config.num_shards + config.shard_index
         pair = tf.stack([tf.constant(seed, tf.int64), index])
+        encoded, label = _read(source, example, config)
         return {"image": _image(encoded, config, pair), "label": label, "seed": pair}
 
+    examples = _numbered(source, size, config, seed)
     if bad_records.limit:
-        prepare = bad_records.leaving_out(prepare, source, config, size)
-    return _numbered(source, size, config, seed).map(
-        lambda position, example: prepare(*example, position),
-        num_parallel_calls=_threads(config),
-        deterministic=config.seed is not None,
-    )
+        blocks = examples.batch(config.batch_size, drop_remainder=True)
+        batches = bad_records.good_batches(blocks, prepare, source, config, size)
+        return filled_up(batches, config.batch_size)
+    is_repeatable = config.seed is not None
+    examples = examples.map(prepare, _threads(config), deterministic=is_repeatable)
+    return examples.batch(config.batch_size, drop_remainder=True)
 
 
-def _evaluation_examples(dataset, config, bad_records, with_names):
-    """The stream of dicts `image` and `label`, and `name` if wanted, of a split."""
+def _evaluation_batches(dataset, config, bad_records, with_names):
+    """The batches of a split: dicts of `image` and `label`, and `name` if wanted."""
     source = _open_source(dataset, config)
 
-    def prepare(number, content):
-        encoded, label = _read(source, number, content, config)
-        example = {"image": _image(encoded, config), "label": label}
-        return {**example, "name": source.name(number, content)} if with_names else example
+    def prepare(position, example):
+        del position
+        encoded, label = _read(source, example, config)
+        names = {"name": source.name(*example)} if with_names else {}
+        return {"image": _image(encoded, config), "label": label, **names}
 
-    if not bad_records.limit:
-        return source.ordered().map(prepare, num_parallel_calls=_threads(config))
-    prepare = bad_records.leaving_out(prepare, source, config)
-    return without_bad(source.ordered().map(prepare, num_parallel_calls=_threads(config)))
+    examples = source.ordered().enumerate()
+    if bad_records.limit:
+        blocks = examples.batch(config.batch_size)
+        return not_empty(bad_records.good_batches(blocks, prepare, source, config))
+    return examples.map(prepare, _threads(config)).batch(config.batch_size)
 
 
 def _numbered(source, size, config, seed):
@@ -161,10 +162,10 @@ def _open_source(dataset, config):
     return open_source(dataset, ExampleCache(dataset) if config.cache else None)
 
 
-def _read(source, number, content, config):
+def _read(source, example, config):
     """The bytes of an image file, string [], and its label, int64 []."""
-    content = source.fetch(number, content)
-    return source.parse(number, content, config.labels_offset)
+    number, content = example
+    return source.parse(number, source.fetch(number, content), config.labels_offset)
 
 
 def _image(encoded, config, seed=None):
