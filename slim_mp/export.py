@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import os
 
+import numpy as np
 from absl import logging
 
 from slim_mp import (
@@ -66,12 +67,14 @@ class Written:
       path: the file or folder.
       num_bytes: its size.
       difference: how far its answers are from the checkpoint's, as in `self_check.TOLERANCES`.
+      same_best: bool array, whether the best class of each sample image is the checkpoint's.
     """
 
     what: str
     path: str
     num_bytes: int
     difference: float
+    same_best: np.ndarray
 
 
 def export(config, network_fn, exported_fn):
@@ -130,19 +133,21 @@ def _ask_checkpoint(config, network_fn):
 
 
 def _write_saved_model(config, version, network_fn, exported_fn, samples):
-    """Writes and checks a SavedModel; returns what it is, its size and its difference."""
+    """Writes and checks a SavedModel; returns the fields of `Written` but the path."""
     del network_fn
     with writing("export_dir", config.export_dir):
         saved_model.write(
             version.folder, exported_fn, config.spec, config.weights, config.label_names
         )
-    differences = []
+    comparisons = []
     with saved_model.open_model(version.folder, on_cpu=True) as answer:
         for name in ("images", "encoded"):
             found = self_check.compare("The SavedModel", answer, samples, name, config.allowed)
             self_check.check_outputs("The SavedModel", found.answers, config.label_names)
-            differences.append(found.difference)
-    return "SavedModel", _size_of(version.folder), max(differences)
+            comparisons.append(found)
+    difference = max(found.difference for found in comparisons)
+    same_best = np.concatenate([found.same_best for found in comparisons])
+    return "SavedModel", _size_of(version.folder), difference, same_best
 
 
 def _write_frozen_graph(config, file, network_fn, exported_fn, samples):
@@ -152,7 +157,7 @@ def _write_frozen_graph(config, file, network_fn, exported_fn, samples):
         found = self_check.compare(
             "The frozen graph", answer, samples, "images", config.allowed, config.spec.batch_size
         )
-    return "frozen graph", len(content), found.difference
+    return "frozen graph", len(content), found.difference, found.same_best
 
 
 def _write_tflite(config, file, network_fn, exported_fn, samples):
@@ -165,7 +170,7 @@ def _write_tflite(config, file, network_fn, exported_fn, samples):
         found = self_check.compare(
             "The TFLite model", answer, samples, "images", config.allowed, batch_size
         )
-    return "TFLite model", len(content), found.difference
+    return "TFLite model", len(content), found.difference, found.same_best
 
 
 _WRITERS = {
@@ -198,5 +203,6 @@ def describe(config, written):
     return (
         f"{written.path}: {written.what} in {config.precision.name}, "
         f"{written.num_bytes / 1e6:,.1f} MB; its logits differ from the checkpoint's by up to "
-        f"{written.difference:.1g} of the largest ({config.allowed:g} allowed)."
+        f"{written.difference:.1g} of the largest ({config.allowed:g} allowed), and its best class "
+        f"is the checkpoint's for {written.same_best.sum()} of {written.same_best.size} images."
     )

@@ -13,8 +13,10 @@ from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, DataError, NumericsError
 
 # By dtype: the largest difference of a logit, as a share of how far the largest lies from the mean.
-# fp32 leaves room for another order of sums, the halves for their 11 and 8 bits in deep networks.
-TOLERANCES = {"fp32": 1e-3, "fp16": 2e-2, "bf16": 1e-1}
+# fp32 leaves room for another order of sums. A MobileNet of few classes, whose logits lie close
+# together, is off by 0.02 in fp16 and 0.2 in bf16, which has three bits less.
+TOLERANCES = {"fp32": 1e-3, "fp16": 5e-2, "bf16": 4e-1}
+_SMALLEST_SCALE = 1e-6
 _BATCH = 16
 
 
@@ -39,10 +41,12 @@ class Comparison:
 
     Attributes:
       difference: the largest difference from the checkpoint, as in `TOLERANCES`.
+      same_best: bool [number], whether the best class of an image is the checkpoint's.
       answers: dict of the name of an output to its array.
     """
 
     difference: float
+    same_best: np.ndarray
     answers: dict
 
 
@@ -108,7 +112,8 @@ def compare(what, answer, samples, input_name, tolerance, batch_size=None):
     batch, expected = samples.batches[input_name], samples.logits[input_name]
     answers = answer_in_batches(answer, input_name, batch, batch_size)
     centred = expected - expected.mean(axis=1, keepdims=True)
-    scale = max(np.abs(centred).max(), np.finfo(np.float32).tiny)
+    # A network that tells no classes apart must not be held to its rounding.
+    scale = max(np.abs(centred).max(), _SMALLEST_SCALE)
     differences = np.abs(answers["logits"] - expected).max(axis=1) / scale
     worst = int(np.argmax(np.where(np.isnan(differences), np.inf, differences)))
     if not differences[worst] <= tolerance:
@@ -118,7 +123,8 @@ def compare(what, answer, samples, input_name, tolerance, batch_size=None):
             f"{differences[worst]:.2g} of the largest; {tolerance:g} is allowed (--tolerance). "
             "Nothing was written. If --dtype is fp16 or bf16, try another; else please report it."
         )
-    return Comparison(float(differences[worst]), answers)
+    same_best = answers["logits"].argmax(axis=1) == expected.argmax(axis=1)
+    return Comparison(float(differences[worst]), same_best, answers)
 
 
 def answer_in_batches(answer, input_name, batch, batch_size=None):

@@ -94,6 +94,7 @@ def test_each_kind_of_export_answers_images_as_the_checkpoint(exported):
             answers = answer("images", images())
         assert_close(answers["logits"], expected, dtype)
         assert one.difference <= self_check.TOLERANCES[dtype]
+        assert one.same_best.mean() >= 0.8
     with frozen_graph.open_model(content(written["frozen_graph"].path)) as answer:
         normalised = images() / 127.5 - 1
         assert_close(answer("input", normalised)["logits"], expected, dtype)
