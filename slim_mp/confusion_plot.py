@@ -1,6 +1,7 @@
 """The confusion matrix as a picture, from three classes to thousands."""
 
 import numpy as np
+from absl import logging
 
 from slim_mp.figure_fonts import families_for
 from slim_mp.input_files import few
@@ -63,6 +64,11 @@ class _Names:
         self._classes = classes
         shown = [classes.name(index) or "" for index in range(classes.count)]
         self.families, self._missing = families_for(shown)
+        if self._missing:
+            logging.info(
+                "No font here has %s: where a name needs one, its label stands in the picture.",
+                few(sorted(self._missing)),
+            )
 
     def of(self, index):
         """The name of a class, cut to what there is room for."""

@@ -73,11 +73,12 @@ class Loop:
         return values
 
     def _save_or_evaluate(self, step, values, signals, validation):
-        is_evaluated = validation.is_due(step)
-        if is_evaluated or self._writer.is_due():
+        if validation.is_due(step):
+            with self._reporter.paused():
+                self._save(step)
+                self._evaluate(step, values, signals, validation)
+        elif self._writer.is_due():
             self._save(step)
-        if is_evaluated:
-            self._evaluate(step, values, signals, validation)
 
     def _save(self, step):
         self._watch.check_state(step)
@@ -87,7 +88,7 @@ class Loop:
         """Evaluates what was just saved; a signal breaks it off, and the run makes up for it."""
         if self._warned_step is None:
             self._warn_if_behind(step, values)
-        with self._reporter.paused(), contextlib.suppress(StopRequested):
+        with contextlib.suppress(StopRequested):
             checkpoint = self._writer.path_of(step)
             validation.evaluate(step, checkpoint, is_stopped=lambda: signals.received)
 

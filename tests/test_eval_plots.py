@@ -48,7 +48,7 @@ def _is_text(artist):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("num_classes", [2, 7, 25, 26, 120, 121, 1000])
+@pytest.mark.parametrize("num_classes", [2, 25, 26, 120, 1000])
 def test_pictures_are_drawn_without_a_warning(tmp_path, num_classes):
     names = (NAMES * num_classes)[:num_classes]
     eval_plots.write_plots(str(tmp_path), evaluation(num_classes, names=names))
