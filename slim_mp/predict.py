@@ -12,9 +12,9 @@ from absl import logging
 
 from nets import nets_factory
 from slim_mp import checkpoint_model, distribution, predict_flags, saved_model, subject_flags
+from slim_mp.best_classes import predict, printable
 from slim_mp.errors import DataError
 from slim_mp.input_files import few
-from slim_mp.prediction import predict, printable
 from slim_mp.program import run_program
 
 

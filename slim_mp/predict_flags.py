@@ -1,6 +1,7 @@
 """The flags of slim_mp.predict, and what follows from them."""
 
 import dataclasses
+import os
 
 from absl import flags
 
@@ -61,7 +62,9 @@ def predict_request(operands):
             "mobilenet_v1 photo.jpg"
         )
     model, *files = operands
-    folder = saved_model.find(model)
+    # Of a train_dir that has exports in it, the newest checkpoint is meant.
+    has_checkpoints = os.path.exists(os.path.join(model, "checkpoint"))
+    folder = None if has_checkpoints else saved_model.find(model)
     if folder:
         _refuse_flags_of_checkpoints(folder)
     return PredictRequest(

@@ -57,12 +57,15 @@ def _define_class_flags():
         "Folder of a labels.txt that names the classes, in place of what is known of the "
         "checkpoint.",
     )
-    flags.DEFINE_integer("num_classes", None, "Classes of the dataset, --labels_offset included.")
+    flags.DEFINE_integer(
+        "num_classes", None, "Classes of the dataset, --labels_offset included.", lower_bound=1
+    )
     flags.DEFINE_integer(
         "labels_offset",
         0,
         "Classes of the dataset that the network leaves out: 1 for the published VGG and ResNet "
         "v1, which have no background class.",
+        lower_bound=0,
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import programs
@@ -181,6 +182,16 @@ def test_a_damaged_export_is_an_error(exported, photographs, tmp_path):
         assert (code, out) == (5, "")
         assert "cannot be read as a SavedModel" in err
         assert err.count("\n") == 1
+
+
+def test_of_a_run_with_exports_beside_its_checkpoints_the_checkpoint_is_meant(
+    run, exported, photographs, tmp_path
+):
+    shutil.copytree(run, tmp_path, ignore=shutil.ignore_patterns("exports"), dirs_exist_ok=True)
+    shutil.copytree(exported / "1", tmp_path / "1")
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-8"\n')
+    code, _, err = programs.call(PREDICT, tmp_path, photographs[0], "--dtype=bf16")
+    assert (code, err) == (0, "")
 
 
 def test_another_saved_model_is_told_what_it_lacks(photographs, tmp_path):

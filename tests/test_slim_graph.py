@@ -140,6 +140,10 @@ def test_in_half_the_variables_are_those_of_the_checkpoints(tmp_path):
         (["--tflite=x", "--checkpoint_path=c", "--is_training"], "--is_training is for"),
         (["--tflite=./x", "--frozen_graph=x", "--checkpoint_path=c"], "are the same file"),
         (["--export_dir=x", "--checkpoint_path=c", "--tolerance=-1"], "tolerance"),
+        (["--output_file=x", "--tolerance=0.1"], "--tolerance is for --export_dir, --frozen"),
+        (["--output_file=x", "--sample_images=y"], "--sample_images is for --export_dir, --fr"),
+        (["--output_file=x", "--float32_kernels"], "--float32_kernels is for --dtype=fp16 or bf16"),
+        (["--tflite=x", "--checkpoint_path=c", "--write_text_graphdef"], "is for --output_file"),
     ],
 )
 def test_flags_that_make_no_sense_are_refused(tmp_path, monkeypatch, arguments, said):
