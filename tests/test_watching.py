@@ -13,6 +13,7 @@ from test_hooks import scalars
 
 from slim_mp import checkpoint_files, eval_graph, trained_with, watching
 from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.evaluator import LEFT_OUT, is_alike, settings
 from slim_mp.json_lines import read_rows
 from slim_mp.watching import WatchConfig
 
@@ -91,17 +92,23 @@ def test_what_was_evaluated_so_is_not_evaluated_again(tmp_path):
     train = tmp_path / "train"
     write(train, 1, 2, factor=1.0, factor__ExponentialMovingAverage=2.0)
     assert follow(tmp_path) == [1, 2]
-    assert follow(tmp_path) == []
-    write(train, 3)
-    assert follow(tmp_path, batch_size=3) == [3]
-    # Other weights of the same checkpoints, and another part of the images, are something else.
-    assert follow(tmp_path, use_moving_averages=False) == [1, 2, 3]
-    assert follow(tmp_path, max_num_batches=1, batch_size=5) == [1, 2, 3]
-    # So is another checkpoint of the same step.
+    # Another checkpoint of the same step is another one; the clock has seconds.
     time.sleep(1.1)
-    write(train, 3)
-    assert follow(tmp_path) == [3]
-    assert len(rows(tmp_path)) == 2 + 1 + 3 + 3 + 1
+    write(train, 2)
+    assert follow(tmp_path, batch_size=3) == [2]
+    assert follow(tmp_path, use_moving_averages=False) == [1, 2]
+    assert len(rows(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("name", ["dataset", "split", "dtype", "crops", "max_num_batches"])
+def test_a_row_of_other_images_or_another_way_is_not_alike(tmp_path, name):
+    config = table_runs.inference()
+    dataset = table_runs.numbered_dataset(tmp_path)
+    row = {"step": 1, "moving_averages": "used", **settings(config, dataset)}
+    assert is_alike(row, config, dataset)
+    assert is_alike({**row, "moving_averages": "none"}, config, dataset)
+    assert not is_alike({**row, "moving_averages": LEFT_OUT}, config, dataset)
+    assert not is_alike({**row, name: "other"}, config, dataset)
 
 
 def test_a_checkpoint_that_the_run_removes_is_skipped(tmp_path, monkeypatch, caplog):
