@@ -48,13 +48,19 @@ def evaluation(dataset, config, bad_records):
         return run_batches(data.evaluation_batches(dataset, config, bad_records=bad_records))
 
 
-@pytest.mark.parametrize("batch_size", [8, 4])
-def test_a_bad_record_is_replaced_by_a_good_one_of_its_batch(sets, caplog, batch_size):
+@pytest.fixture(scope="module")
+def order(sets):
+    """The numbers of the good set in the order of training, over three epochs."""
+    return [
+        number for batch in training(sets[0], 3 * EXAMPLES, batch_size=1)[0] for number in batch
+    ]
+
+
+def test_a_bad_record_is_replaced_by_a_good_one_of_its_batch(sets, order, caplog):
     bad_records = BadRecords(3)
-    count = 3 * EXAMPLES // batch_size
-    whole, _ = training(sets[0], count, batch_size=batch_size)
-    found, labels = training(sets[1], count, bad_records, batch_size=batch_size)
-    for batch, expected, of_batch in zip(found, whole, labels, strict=True):
+    found, labels = training(sets[1], 3 * EXAMPLES // 8, bad_records)
+    for index, (batch, of_batch) in enumerate(zip(found, labels, strict=True)):
+        expected = order[8 * index :][:8]
         good = set(expected) - set(BAD)
         for number, wanted, label in zip(batch, expected, of_batch, strict=True):
             assert number == wanted if wanted in good else number in good
@@ -70,24 +76,20 @@ def test_a_bad_record_is_replaced_by_a_good_one_of_its_batch(sets, caplog, batch
         (f"Record 5 (counting from 0) of {folder}/toy_train_1.tfrecord", "has the label 11"),
     ):
         assert sum(place in line and reason in line for line in told) == 1
+    resumed = training(sets[1], 5, start_example=4 * 8, max_bad_records=3)
+    assert resumed == (found[4:9], labels[4:9])
 
 
-# In batches of one, that of a bad record has no good example at all.
-@pytest.mark.parametrize("batch_size", [1, 8])
-def test_a_stream_with_bad_records_resumes_bit_for_bit(sets, batch_size):
-    count = 2 * EXAMPLES // batch_size
-    settings = {"batch_size": batch_size, "max_bad_records": 3}
-    whole = training(sets[1], count, **settings)
-    for start in (1, count // 2):
-        resumed = training(sets[1], count - start, **settings, start_example=start * batch_size)
-        assert resumed == tuple(part[start:] for part in whole)
-
-
-def test_a_batch_without_a_good_record_is_a_copy_of_the_next(sets):
-    good, _ = training(sets[0], 2 * EXAMPLES, batch_size=1)
-    found, _ = training(sets[1], 2 * EXAMPLES, batch_size=1, max_bad_records=3)
+def test_a_batch_without_a_good_record_is_a_copy_of_the_next(sets, order):
+    settings = {"batch_size": 1, "max_bad_records": 3}
+    found, labels = training(sets[1], 2 * EXAMPLES, **settings)
     for index, (number,) in enumerate(found):
-        assert number == next(n for (n,) in good[index:] if n not in BAD)
+        assert number == next(n for n in order[index:] if n not in BAD)
+    # One after such a batch, and one that begins with it.
+    bad = order.index(17)
+    for start in (bad, bad + 1):
+        resumed = training(sets[1], 20, **settings, start_example=start)
+        assert resumed == (found[start : start + 20], labels[start : start + 20])
 
 
 def test_one_more_than_the_limit_ends_the_run_and_is_listed(sets, caplog):
@@ -107,14 +109,13 @@ def test_without_the_flag_the_first_one_ends_the_run(sets):
         data.explain_input_error(raised.value, sets[1], CONFIG, BadRecords(0))
 
 
-@pytest.mark.parametrize("make", [data.training_batches, data.evaluation_batches])
-def test_what_cannot_be_read_past_ends_the_run_whatever_the_limit(tmp_path, make):
+def test_what_cannot_be_read_past_ends_the_run_whatever_the_limit(tmp_path):
     """After a wrong checksum TensorFlow gives up the rest of the file, and so many are lost."""
     dataset = write_set(tmp_path / "damaged", {})
     flip_last_payload_byte(pathlib.Path(dataset.files[0]))
     bad_records = BadRecords(20)
     with tf.Graph().as_default(), pytest.raises(data.INPUT_ERRORS) as raised:
-        run_batches(make(dataset, CONFIG, bad_records=bad_records), 10)
+        run_batches(data.training_batches(dataset, CONFIG, bad_records), 10)
     with pytest.raises(DataError, match=r"^Record 11 .*_0.tfrecord cannot be read .*convert the"):
         data.explain_input_error(raised.value, dataset, CONFIG, bad_records)
 
