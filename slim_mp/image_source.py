@@ -5,15 +5,25 @@ through the inverse transform and the conversion of colours.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from slim_mp import decoding
 from slim_mp.compat import tf
 from slim_mp.orientation import UPRIGHT, orientation_of, upright
 
-_END_OF_IMAGE = b"\xff\xd9"
-# Upsampling of the colours looks this many pixels beyond a window; rows are looked after by TF.
-_MARGIN = 1
+# What most files begin with: start of image and JFIF's segment of 16 bytes; then, with no Exif
+# between, the first table of the image. And what a complete file ends with.
+_JFIF, _TABLE, _END = b"\xff\xd8\xff\xe0\x00\x10", b"\xff\xdb", b"\xff\xd9"
+_AFTER_JFIF = 20
+# Columns decoded beyond a window. Upsampling of the colours looks one further, and interpolates
+# only where there are more than two of half the resolution. Rows are the decoder's own care.
+_MARGIN = 4
+
+# One node that costs nothing where it is not reached; what is inlined into a graph costs even then.
+_rarely = functools.partial(
+    tf.compat.v2.function, autograph=False, experimental_attributes={"_noinline": True}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,31 +84,17 @@ def from_file(encoded, channels):
     Returns:
       An `ImageSource`. Reading it fails if the image cannot be decoded.
     """
-    orientation = orientation_of(encoded)
-    in_parts = tf.reduce_all(
-        tf.stack(
-            [
-                tf.io.is_jpeg(encoded),
-                tf.equal(tf.strings.substr(encoded, -len(_END_OF_IMAGE), 2), _END_OF_IMAGE),
-                tf.equal(orientation, UPRIGHT),
-            ]
-        )
+    in_parts, shape, image = tf.cond(
+        _is_plain(encoded), lambda: _header(encoded), lambda: _examine(encoded)
     )
-    none = tf.zeros([0, 0, 3], tf.uint8)
-
-    def decode():
-        image = upright(decoding.decode_image(encoded, 3), orientation)
-        return tf.shape(image), image
-
-    shape, image = tf.cond(in_parts, lambda: (tf.image.extract_jpeg_shape(encoded), none), decode)
     image.set_shape([None, None, 3])
-    height, width, _ = tf.unstack(tf.ensure_shape(shape, [3]))
+    height, width, _ = tf.unstack(shape, num=3)
 
     def read(window):
         pixels = tf.cond(
             in_parts,
             lambda: _decode_window(encoded, window, width),
-            lambda: from_pixels(image).read(window),
+            lambda: _cut(image, window.top, window.left, window.height, window.width),
         )
         pixels.set_shape([None, None, 3])
         return pixels if channels == 3 else decoding.luma(pixels)
@@ -106,10 +102,47 @@ def from_file(encoded, channels):
     return ImageSource(height, width, channels, read)
 
 
+def _is_plain(encoded):
+    """Whether it is a complete JPEG file without Exif, as far as that shows at a glance."""
+    end = tf.strings.substr(encoded, -len(_END), len(_END))
+    marks = [
+        tf.strings.substr(encoded, 0, len(_JFIF)),
+        tf.strings.substr(encoded, _AFTER_JFIF, len(_TABLE)),
+        end,
+    ]
+    return tf.equal(tf.strings.join(marks), _JFIF + _TABLE + _END)
+
+
+def _header(encoded):
+    """See `_examine`, for a file that can be decoded in parts."""
+    return True, tf.image.extract_jpeg_shape(encoded), tf.zeros([0, 0, 3], tf.uint8)
+
+
+@_rarely
+def _examine(encoded):
+    """Whether a file can be decoded in parts, its shape, int32 [3], and if not, the image."""
+    orientation = orientation_of(encoded)
+    is_complete = tf.equal(tf.strings.substr(encoded, -len(_END), len(_END)), _END)
+    in_parts = tf.reduce_all(
+        tf.stack([tf.io.is_jpeg(encoded), is_complete, tf.equal(orientation, UPRIGHT)])
+    )
+
+    def decode():
+        image = upright(decoding.decode_image(encoded, 3), orientation)
+        return False, tf.shape(image), image
+
+    return tf.cond(in_parts, lambda: _header(encoded), decode)
+
+
+@_rarely
+def _cut(image, top, left, height, width):
+    return from_pixels(image).read(Window(top, left, height, width))
+
+
 def _decode_window(encoded, window, image_width):
     left = tf.maximum(window.left - _MARGIN, 0)
     right = tf.minimum(window.left + window.width + _MARGIN, image_width)
     place = tf.stack([window.top, left, window.height, right - left])
     pixels = tf.image.decode_and_crop_jpeg(encoded, place, channels=3)
-    inner = Window(0, window.left - left, window.height, window.width)
-    return from_pixels(pixels).read(inner)
+    begin = tf.stack([0, window.left - left, 0])
+    return tf.slice(pixels, begin, tf.stack([-1, window.width, -1]))

@@ -35,7 +35,9 @@ def random_window(source, seed):
         max_attempts=100,
         use_image_if_no_bounding_boxes=True,
     )
-    return Window(begin[0], begin[1], size[0], size[1])
+    top, left, _ = tf.unstack(begin)
+    height, width, _ = tf.unstack(size)
+    return Window(top, left, height, width)
 
 
 def train(source, height, width, seed, distortion, recolour):
@@ -43,17 +45,15 @@ def train(source, height, width, seed, distortion, recolour):
     of_window, of_draws = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
     pixels = source.read(random_window(source, of_window))
     draws = tf.unstack(tf.random.stateless_uniform([2 + colours.DRAWS], of_draws))
-    method, flip = tf.cast(draws[0] * _METHODS, tf.int32), draws[1] < 0.5
+    method, mirror = tf.cast(draws[0] * _METHODS, tf.int32), draws[1] < 0.5
     # In one pass: what the image is scaled to depends on what comes next.
     low, high = (0.0, 255.0) if recolour else (-1.0, 1.0) if distortion == CROP else (0.0, 1.0)
     args = (pixels, height, width, low, high)
     image = resampling.resize_by(method, *args) if distortion == FULL else resampling.resize(*args)
-    image = tf.cond(flip, lambda: tf.reverse(image, axis=[1]), lambda: image)
-    if recolour:
-        return normalize("inception", recolour(image))
-    if distortion == CROP:
-        return image
-    return colours.distort(image, draws[2:], distortion)
+    if distortion != CROP and not recolour:
+        return colours.distort(image, draws[2:], distortion, mirror)
+    image = tf.cond(mirror, lambda: tf.reverse(image, axis=[1]), lambda: image)
+    return normalize("inception", recolour(image)) if recolour else image
 
 
 def evaluate(source, height, width, fraction, places):

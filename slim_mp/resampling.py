@@ -60,12 +60,16 @@ def resize_by(method, pixels, height, width, low, high):
         lambda: _resize_floats(tf.image.resize_bicubic, *args),
         lambda: _resize_floats(tf.image.resize_area, *args),
     ]
-    return tf.ensure_shape(tf.switch_case(method, branches), [height, width, pixels.shape[-1]])
+    image = tf.switch_case(method, branches)
+    image.set_shape([height, width, pixels.shape[-1]])
+    return image
 
 
 def _resize_floats(operation, pixels, height, width, low, high):
-    image = to_floats(pixels, low, high)[tf.newaxis]
-    return tf.ensure_shape(operation(image, [height, width])[0], [height, width, pixels.shape[-1]])
+    images = operation(tf.expand_dims(to_floats(pixels, low, high), 0), [height, width])
+    image = tf.squeeze(images, 0)
+    image.set_shape([height, width, pixels.shape[-1]])
+    return image
 
 
 def _resize_to_nearest(pixels, height, width, low, high):

@@ -27,7 +27,7 @@ def train(source, height, width, seed, distortion, recolour):
     columns = _grid(_integer(draws[2], full_width - width + 1), width, source.width, full_width)
     columns = tf.where_v2(draws[3] < 0.5, columns[::-1], columns)
     image = _sample(source, rows, columns)
-    return normalize("vgg", recolour(image) if recolour else image)
+    return _normalize(recolour(image) if recolour else image)
 
 
 def evaluate(source, height, width, fraction, places):
@@ -38,9 +38,21 @@ def evaluate(source, height, width, fraction, places):
         top, left = offset(vertical, full_height, height), offset(horizontal, full_width, width)
         rows = _grid(top, height, source.height, full_height)
         columns = _grid(left, width, source.width, full_width)
-        return normalize("vgg", _sample(source, rows, columns))
+        return _normalize(_sample(source, rows, columns))
 
     return [crop(*place) for place in places]
+
+
+def _normalize(image):
+    """As `normalize`, in a fraction of the time: the means lie in memory as a row of pixels does.
+
+    Args:
+      image: float32 tensor [height, width, channels], of static shape.
+    """
+    height, width, channels = image.shape.as_list()
+    lines = tf.reshape(image, [height, width * channels])
+    means = tf.reshape(normalize("vgg", tf.zeros([width, channels])), [-1])
+    return tf.reshape(lines + means, [height, width, channels])
 
 
 def _shorter_side(height, width, fraction):

@@ -42,7 +42,7 @@ def session():
 def test_each_order_does_what_its_steps_do_one_after_the_other(session, order, image):
     factors = [tf.placeholder(tf.float32, []) for _ in range(4)]
     by_name = dict(zip(("brightness", "saturation", "hue", "contrast"), factors, strict=True))
-    found = colours.ORDERS[order](tf.constant(image), *factors)
+    found = colours.ORDERS[order](tf.constant(image), False, *factors)
     expected = tf.constant(image)
     for step in order.split(", "):
         expected = ADJUST[step](expected, by_name[step])
@@ -54,7 +54,7 @@ def test_each_order_does_what_its_steps_do_one_after_the_other(session, order, i
 
 
 def distort(session, image, draws, distortion):
-    result = colours.distort(tf.constant(image), [tf.constant(d) for d in draws], distortion)
+    result = colours.distort(tf.constant(image), [tf.constant(d) for d in draws], distortion, False)
     return (session.run(result) + 1) / 2
 
 
@@ -63,7 +63,7 @@ def test_each_order_is_drawn_a_quarter_of_the_time(session, number):
     draws = [0.9, 0.8, 0.7, 0.6]
     brightness, hue = (2 * 0.9 - 1) * 32 / 255, (2 * 0.6 - 1) * 0.2
     steps = list(colours.ORDERS.values())[number]
-    expected = session.run(steps(tf.constant(PHOTOGRAPH), brightness, 1.3, hue, 1.2))
+    expected = session.run(steps(tf.constant(PHOTOGRAPH), False, brightness, 1.3, hue, 1.2))
     for share in (0.01, 0.24):
         found = distort(session, PHOTOGRAPH, [*draws, number / 4 + share], colours.FULL)
         np.testing.assert_allclose(found * 2 - 1, expected, atol=1e-5)
@@ -86,3 +86,14 @@ def test_a_grey_image_changes_in_brightness_and_contrast(session):
     found = distort(session, grey, [0.9, 0.8, 0.7, 0.6, 0.5], colours.FULL)
     expected = np.clip((grey - grey.mean()) * 1.2 + grey.mean() + 0.8 * 32 / 255, 0, 1)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("draw", [0.1, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize(("distortion", "channels"), [("full", 3), ("full", 1), ("fast", 3)])
+def test_a_mirrored_image_has_the_same_colours(session, distortion, channels, draw):
+    image = tf.constant(PHOTOGRAPH[..., :channels])
+    draws = [tf.constant(value) for value in (0.9, 0.8, 0.7, 0.6, draw)]
+    plain, mirrored = session.run(
+        [colours.distort(image, draws, distortion, mirror) for mirror in (False, True)]
+    )
+    np.testing.assert_allclose(mirrored, plain[:, ::-1], atol=1e-6)

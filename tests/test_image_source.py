@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from skimage import data as photographs
@@ -78,6 +78,7 @@ JPEG_OPTIONS = [
     corners=st.tuples(*[st.floats(0, 1, exclude_max=True)] * 4),
     options=st.sampled_from(JPEG_OPTIONS),
 )
+@example(size=(20, 10), corners=(0.0, 0.0, 0.75, 0.0), options={"subsampling": "4:2:0"})
 def test_a_window_of_a_jpeg_is_that_of_the_whole_image(graph, size, corners, options):
     encoded = encode(PHOTOGRAPH[100 : 100 + size[0], 200 : 200 + size[1]], **options)
     top, left = int(corners[0] * size[0]), int(corners[1] * size[1])
