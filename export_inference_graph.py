@@ -29,8 +29,9 @@ def main():
     network_fn = get_network_fn()
     config = export_flags.export_config(network_fn, exported)
     if config:
-        exported_fn = get_network_fn(**export_flags.network_arguments())
-        for written in export.export(config, network_fn, exported_fn):
+        in_dtype = functools.partial(get_network_fn, **export_flags.network_arguments())
+        networks = export.Networks(network_fn, in_dtype(), in_dtype(master_weights=False))
+        for written in export.export(config, networks):
             print(export.describe(config, written))
     graph = export_flags.graph_file(network_fn, exported)
     if graph:

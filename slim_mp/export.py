@@ -7,6 +7,7 @@ model that answers otherwise is never found where a server or an application loo
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable
 
 import numpy as np
 from absl import logging
@@ -37,8 +38,7 @@ class ExportConfig:
       frozen_graph: path of a GraphDef, or None.
       tflite: path of a TFLite model, or None.
       sample_images: paths or patterns of the image files to compare on; made ones if empty.
-      tolerance: the largest difference from the checkpoint, or None for that of the precision in
-        `self_check.TOLERANCES`.
+      tolerance: the largest difference from the checkpoint, or None for those of `self_check`.
     """
 
     weights: Weights
@@ -51,11 +51,23 @@ class ExportConfig:
     sample_images: tuple = ()
     tolerance: float | None = None
 
-    @property
-    def allowed(self):
-        """The largest difference from the checkpoint that is allowed."""
-        default = self_check.TOLERANCES[self.precision.name]
-        return default if self.tolerance is None else self.tolerance
+
+@dataclasses.dataclass(frozen=True)
+class Networks:
+    """The network in the three forms that an export needs.
+
+    Each is a function of images that builds it for inference and returns its float32 logits [batch,
+    classes] and end points.
+
+    Attributes:
+      float32: in float32.
+      evaluated: in the precision of the export, with float32 variables, as an evaluation has it.
+      exported: likewise, with variables of that precision.
+    """
+
+    float32: Callable
+    evaluated: Callable
+    exported: Callable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,25 +78,38 @@ class Written:
       what: what it is, in words.
       path: the file or folder.
       num_bytes: its size.
-      difference: how far its answers are from the checkpoint's, as in `self_check.TOLERANCES`.
-      same_best: bool array, whether the best class of each sample image is the checkpoint's.
+      comparisons: a tuple of `self_check.Comparison`, one for each input.
+      allowed: the largest difference from the checkpoint that was allowed.
     """
 
     what: str
     path: str
     num_bytes: int
-    difference: float
-    same_best: np.ndarray
+    comparisons: tuple
+    allowed: float
+
+    @property
+    def difference(self):
+        """The largest difference from the checkpoint, as in `self_check.TOLERANCES`."""
+        return max(one.difference for one in self.comparisons)
+
+    @property
+    def from_float32(self):
+        """Likewise, from the checkpoint in float32."""
+        return max(one.from_float32 for one in self.comparisons)
+
+    @property
+    def same_best(self):
+        """Whether the best class of each sample image is the checkpoint's in float32."""
+        return np.concatenate([one.same_best for one in self.comparisons])
 
 
-def export(config, network_fn, exported_fn):
+def export(config, networks):
     """Writes what a config asks for, and checks that it answers as the checkpoint does.
 
     Args:
       config: an `ExportConfig`.
-      network_fn: function of images that builds the float32 network for inference and returns its
-        logits [batch, classes] and end points.
-      exported_fn: likewise, of the network that is exported, in the config's precision.
+      networks: the `Networks`.
 
     Returns:
       A list of `Written`.
@@ -92,17 +117,17 @@ def export(config, network_fn, exported_fn):
     Raises:
       CheckpointError: if the checkpoint does not fit the network, or is damaged.
       DataError: if a sample image cannot be used.
-      NumericsError: if something does not answer as the checkpoint does.
+      NumericsError: if something does not answer as the checkpoint does, or half precision cannot
+        hold its weights or activations.
       UsageError: if something cannot be written, or TFLite does not know an operation. With any of
         these nothing is written.
     """
     with contextlib.ExitStack() as stack:
         # Before the work, which is in vain if its results cannot be written.
         places = {flag: _reserve(config, flag, stack) for flag in _WRITERS if getattr(config, flag)}
-        samples = _ask_checkpoint(config, network_fn)
+        samples = _ask_checkpoint(config, networks)
         results = [
-            _WRITERS[flag](config, place, network_fn, exported_fn, samples)
-            for flag, place in places.items()
+            _WRITERS[flag](config, place, networks, samples) for flag, place in places.items()
         ]
     # A version has its path only now.
     return [
@@ -121,56 +146,59 @@ def _reserve(config, flag, stack):
         return stack.enter_context(open_whole(path, mode="wb"))
 
 
-def _ask_checkpoint(config, network_fn):
+def _ask_checkpoint(config, networks):
     if config.sample_images:
         encoded = sample_images.read_files(config.sample_images)
     else:
         encoded = sample_images.files(config.spec)
-    samples, plan = self_check.ask_checkpoint(network_fn, config.spec, config.weights, encoded)
+    to_ask = {"fp32": networks.float32, config.precision.name: networks.evaluated}
+    samples, plan = self_check.ask_checkpoint(to_ask, config.spec, config.weights, encoded)
     for line in plan.report().splitlines():
         logging.info("%s", line)
     return samples
 
 
-def _write_saved_model(config, version, network_fn, exported_fn, samples):
+def _allowed(config, default):
+    return default if config.tolerance is None else config.tolerance
+
+
+def _write_saved_model(config, version, networks, samples):
     """Writes and checks a SavedModel; returns the fields of `Written` but the path."""
-    del network_fn
     with writing("export_dir", config.export_dir):
         saved_model.write(
-            version.folder, exported_fn, config.spec, config.weights, config.label_names
+            version.folder, networks.exported, config.spec, config.weights, config.label_names
         )
+    allowed = _allowed(config, self_check.TOLERANCES[config.precision.name])
     comparisons = []
     with saved_model.open_model(version.folder, on_cpu=True) as answer:
         for name in ("images", "encoded"):
-            found = self_check.compare("The SavedModel", answer, samples, name, config.allowed)
+            found = self_check.compare("The SavedModel", answer, samples, name, allowed)
             self_check.check_outputs("The SavedModel", found.answers, config.label_names)
             comparisons.append(found)
-    difference = max(found.difference for found in comparisons)
-    same_best = np.concatenate([found.same_best for found in comparisons])
-    return "SavedModel", _size_of(version.folder), difference, same_best
+    return "SavedModel", _size_of(version.folder), tuple(comparisons), allowed
 
 
-def _write_frozen_graph(config, file, network_fn, exported_fn, samples):
-    del network_fn
-    content = frozen_graph.make(exported_fn, config.spec, config.weights)
+def _write_frozen_graph(config, file, networks, samples):
+    content = frozen_graph.make(networks.exported, config.spec, config.weights)
+    allowed = _allowed(config, self_check.TOLERANCES[config.precision.name])
     with frozen_graph.open_model(_written(file, content, "frozen_graph")) as answer:
         found = self_check.compare(
-            "The frozen graph", answer, samples, "images", config.allowed, config.spec.batch_size
+            "The frozen graph", answer, samples, "images", allowed, config.spec.batch_size
         )
-    return "frozen graph", len(content), found.difference, found.same_best
+    return "frozen graph", len(content), (found,), allowed
 
 
-def _write_tflite(config, file, network_fn, exported_fn, samples):
+def _write_tflite(config, file, networks, samples):
     # TFLite stores weights in half, and leaves it to the device what to compute in.
-    del exported_fn
-    half_weights = config.precision.name == "fp16"
-    content = tflite_model.make(network_fn, config.spec, config.weights, half_weights)
-    batch_size = config.spec.batch_size or 1
+    is_half = config.precision.name == "fp16"
+    content = tflite_model.make(networks.float32, config.spec, config.weights, is_half)
+    default = self_check.HALF_WEIGHTS_TOLERANCE if is_half else self_check.TOLERANCES["fp32"]
+    allowed, batch_size = _allowed(config, default), config.spec.batch_size or 1
     with tflite_model.open_model(_written(file, content, "tflite")) as answer:
         found = self_check.compare(
-            "The TFLite model", answer, samples, "images", config.allowed, batch_size
+            "The TFLite model", answer, samples.in_float32(), "images", allowed, batch_size
         )
-    return "TFLite model", len(content), found.difference, found.same_best
+    return "TFLite model", len(content), (found,), allowed
 
 
 _WRITERS = {
@@ -200,9 +228,12 @@ def _size_of(folder):
 
 def describe(config, written):
     """Says in one line what was written, how large it is and how it compares."""
-    return (
-        f"{written.path}: {written.what} in {config.precision.name}, "
-        f"{written.num_bytes / 1e6:,.1f} MB; its logits differ from the checkpoint's by up to "
-        f"{written.difference:.1g} of the largest ({config.allowed:g} allowed), and its best class "
-        f"is the checkpoint's for {written.same_best.sum()} of {written.same_best.size} images."
+    dtype, same_best = config.precision.name, written.same_best
+    text = (
+        f"{written.path}: {written.what} in {dtype}, {written.num_bytes / 1e6:,.1f} MB; a logit "
+        f"differs from the checkpoint's by up to {written.difference:.1g} of the largest "
+        f"({written.allowed:g} allowed)"
     )
+    if dtype != "fp32":
+        text += f", from float32 by {written.from_float32:.1g}"
+    return f"{text}; the best class is the same for {same_best.sum()} of {same_best.size} images."

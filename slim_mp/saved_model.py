@@ -36,7 +36,7 @@ def write(folder, network_fn, spec, weights, label_names):
 
     Raises:
       OSError: if it cannot be written.
-      CheckpointError, NumericsError: as `weights.Weights.load`.
+      CheckpointError: as `weights.Weights.load`.
     """
     with tf.Graph().as_default(), tempfile.TemporaryDirectory() as assets:
         labels_file = os.path.join(assets, LABELS_ASSET)

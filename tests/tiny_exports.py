@@ -1,5 +1,6 @@
 """A tiny network with a checkpoint, to be exported in a second, and real photographs."""
 
+import functools
 import io
 import os
 
@@ -57,10 +58,11 @@ def config(folder, precision="fp32", outputs=("export_dir",), **changes):
     return export.ExportConfig(**settings)
 
 
-def run(settings, **networks):
+def run(settings):
     """Exports; returns the list of `Written`."""
-    exported = network(settings.precision.name, master_weights=False)
-    return export.export(settings, networks.get("network_fn", network()), exported)
+    in_dtype = functools.partial(network, settings.precision.name)
+    networks = export.Networks(network(), in_dtype(), in_dtype(master_weights=False))
+    return export.export(settings, networks)
 
 
 def photographs():
