@@ -29,7 +29,11 @@ _PREFETCHED_BATCHES = 2
 # What else than the preprocessing draws from the seed of an example.
 _RANDAUGMENT, _ERASING, _MIXING = 1, 2, 3
 
+# No Python branch depends on a tensor here, and to look for one costs a run seconds at its start.
+_as_it_is = tf.autograph.experimental.do_not_convert
 
+
+@_as_it_is
 def training_batches(dataset, config, bad_records=None):
     """The endless, shuffled stream of training batches.
 
@@ -71,6 +75,7 @@ def training_batches(dataset, config, bad_records=None):
     return _configured(batches, config, deterministic=config.seed is not None)
 
 
+@_as_it_is
 def evaluation_batches(dataset, config, with_names=False, bad_records=None):
     """Each example of a split exactly once, in the order of the files.
 
