@@ -146,13 +146,21 @@ def test_what_is_exported_knows_nothing_of_this_machine(exported):
             assert os.stat(os.path.join(parent, name)).st_mode & 0o444 == 0o444
 
 
-def test_each_export_is_a_version_of_its_own(folder, tmp_path):
-    settings = config(folder, export_dir=str(tmp_path / "model"))
-    first, second = (run(settings)[0].path for _ in range(2))
+def test_each_export_is_a_version_of_its_own(tmp_path):
+    def add():
+        with saved_model.new_version(str(tmp_path / "model")) as version:
+            with open(os.path.join(version.folder, saved_model.FILE_NAME), "w") as file:
+                file.write("")
+            assert saved_model.find(str(tmp_path / "model")) != version.folder
+        return version.path
+
+    first, second = add(), add()
     assert (first, second) == (str(tmp_path / "model" / "1"), str(tmp_path / "model" / "2"))
     os.rename(second, tmp_path / "model" / "10")
     (tmp_path / "model" / "11").write_text("in the way")
-    assert run(settings)[0].path == str(tmp_path / "model" / "12")
+    assert add() == str(tmp_path / "model" / "12")
+    with pytest.raises(KeyboardInterrupt), saved_model.new_version(str(tmp_path / "model")):
+        raise KeyboardInterrupt
     assert sorted(os.listdir(tmp_path / "model")) == ["1", "10", "11", "12"]
     assert saved_model.find(str(tmp_path / "model")) == str(tmp_path / "model" / "12")
 

@@ -11,12 +11,6 @@ from slim_mp.compat import tf
 CLASSES = 5
 
 
-@pytest.fixture(scope="module", params=["lenet", "mobilenet_v1_025"])
-def checkpoint(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
-    return request.param, save(folder / "model.ckpt", network_arrays(request.param, CLASSES))
-
-
 def answers(name, prefix, images, **arguments):
     """The logits of a network that was restored, and its variables."""
     network_fn = nets_factory.get_network_fn(name, CLASSES, **arguments)
@@ -28,10 +22,16 @@ def answers(name, prefix, images, **arguments):
 
 
 @pytest.mark.parametrize(
-    ("precision", "float32_kernels"), [("fp16", False), ("fp16", True), ("bf16", False)]
+    ("name", "precision", "float32_kernels"),
+    [
+        ("lenet", "fp16", False),
+        ("lenet", "fp16", True),
+        ("lenet", "bf16", False),
+        ("mobilenet_v1_025", "fp16", False),
+    ],
 )
-def test_they_answer_as_casts_of_float32_variables_do(checkpoint, precision, float32_kernels):
-    name, prefix = checkpoint
+def test_they_answer_as_casts_of_float32_variables_do(tmp_path, name, precision, float32_kernels):
+    prefix = save(tmp_path / "model.ckpt", network_arrays(name, CLASSES))
     shape = {"lenet": [2, 28, 28, 1], "mobilenet_v1_025": [2, 32, 32, 3]}[name]
     images = np.random.RandomState(0).uniform(-1, 1, shape).astype(np.float32)
     arguments = {"precision": precision, "float32_kernels": float32_kernels}

@@ -8,7 +8,6 @@ from slim_mp.compat import tf
 # The names that people gave to freeze_graph, label_image, TensorRT and the like.
 OUTPUTS = {
     "inception_v1": "InceptionV1/Logits/Predictions/Reshape_1",
-    "inception_v2": "InceptionV2/Logits/SpatialSqueeze",
     "inception_v3": "InceptionV3/Predictions/Reshape_1",
     "inception_v4": "InceptionV4/Logits/Predictions",
     "resnet_v1_50": "resnet_v1_50/predictions/Reshape_1",
