@@ -54,7 +54,8 @@ def predict_request(operands):
       operands: what is not a flag.
 
     Raises:
-      UsageError: if there is no model or no file, or a flag is for a checkpoint and there is none.
+      UsageError: if there is no model that takes image files, or no file, or a flag is for a
+        checkpoint and there is none.
     """
     if len(operands) < 2:
         raise UsageError(
@@ -65,6 +66,11 @@ def predict_request(operands):
     # Of a train_dir that has exports in it, the newest checkpoint is meant.
     has_checkpoints = os.path.exists(os.path.join(model, "checkpoint"))
     folder = None if has_checkpoints else saved_model.find(model)
+    if not folder and model.endswith((".pb", ".tflite")) and os.path.isfile(model):
+        raise UsageError(
+            f"{model} takes pixels, not image files: give the folder of a SavedModel, or the "
+            "checkpoint that it was exported from."
+        )
     if folder:
         _refuse_flags_of_checkpoints(folder)
     return PredictRequest(

@@ -151,12 +151,14 @@ def find(path):
     """Finds the SavedModel that a path means.
 
     Args:
-      path: the folder of a SavedModel, or one of its versions as TensorFlow Serving numbers them,
-        of which the newest is taken.
+      path: the folder of a SavedModel, its saved_model.pb, or the folder of its versions as
+        TensorFlow Serving numbers them, of which the newest is taken.
 
     Returns:
       The folder, or None if there is none.
     """
+    if os.path.basename(path) == FILE_NAME:
+        path = os.path.dirname(path)
     if os.path.isfile(os.path.join(path, FILE_NAME)):
         return path
     versions = {name: os.path.join(path, name) for name in version_names(path)}

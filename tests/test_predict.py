@@ -25,6 +25,7 @@ def run(tmp_path_factory):
     """The folder of a training run with the names of its classes."""
     folder = tmp_path_factory.mktemp("run")
     save(folder / "model.ckpt-8", network_arrays("cifarnet", len(NAMES)))
+    (folder / "graph.pb").write_bytes(b"a frozen graph")
     facts = trained_with.TrainedWith("cifarnet", len(NAMES), 0, "inception", SIZE, NAMES)
     trained_with.write(folder, facts)
     return folder
@@ -161,6 +162,8 @@ def test_a_name_that_is_no_text_is_shown(run, tmp_path):
         (["{run}", "x.jpg", "--top=0"], 2, "top"),
         (["{run}/exports/1", "x.jpg", "--image_size=8"], 2, "--image_size: for a checkpoint only"),
         (["{run}/exports", "x.jpg", "--dtype=bf16"], 2, "--dtype: for a checkpoint only"),
+        (["{run}/exports/1/saved_model.pb", "x.jpg"], 3, "1 of 1 files cannot be used: x.jpg"),
+        (["{run}/graph.pb", "x.jpg"], 2, "graph.pb takes pixels, not image files"),
         (["{run}/none", "x.jpg"], 5, "No checkpoint at"),
         (["mobilenet_v22", "x.jpg"], 5, "Did you mean mobilenet_v2"),
         (["{run}", "x.jpg", "--model_name=lenet"], 5, "--model_name"),
