@@ -134,7 +134,10 @@ def _define_run_flags():
         upper_bound=2**63 - 1,
     )
     flags.DEFINE_string(
-        "metrics_file", None, "JSON-lines file of metrics; by default metrics.jsonl in --train_dir."
+        "metrics_file",
+        None,
+        "JSON-lines file of metrics, which holds nothing else; by default metrics.jsonl in "
+        "--train_dir.",
     )
 
 

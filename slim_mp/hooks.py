@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError, reason
-from slim_mp.json_lines import drop_rows_after
+from slim_mp.json_lines import check_rows, drop_rows_after
 from slim_mp.output_files import to_json
 
 CHECKPOINT_NAME = "model.ckpt"
@@ -84,6 +84,32 @@ class CheckpointWriter:
                     shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
+def check_metrics_file(config):
+    """Refuses to put the metrics of a `TrainConfig` into a file of something else.
+
+    Raises:
+      UsageError: if there is such a file, or it cannot be read.
+    """
+    path = _metrics_path(config)
+    with _writing_metrics(path):
+        check_rows(path, "learning_rate", "metrics_file")
+
+
+def _metrics_path(config):
+    return config.metrics_file or os.path.join(config.train_dir, METRICS_NAME)
+
+
+@contextlib.contextmanager
+def _writing_metrics(path):
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The metrics file {path} cannot be written ({error.strerror}): give another "
+            "--metrics_file."
+        ) from error
+
+
 def _open_metrics(path, start_step):
     """Opens a JSON-lines file to append to, without lines of steps that will be run again."""
     drop_rows_after(path, start_step)
@@ -124,15 +150,10 @@ class Reporter:
         Raises:
           UsageError: if the metrics file cannot be written.
         """
-        path = config.metrics_file or os.path.join(config.train_dir, METRICS_NAME)
+        path = _metrics_path(config)
         with contextlib.ExitStack() as stack:
-            try:
+            with _writing_metrics(path):
                 metrics_file = _open_metrics(path, start_step)
-            except OSError as error:
-                raise UsageError(
-                    f"The metrics file {path} cannot be written ({error.strerror}): give another "
-                    "--metrics_file."
-                ) from error
             stack.callback(_close, metrics_file)
             events = tf.summary.FileWriter(config.train_dir)
             stack.callback(events.close)

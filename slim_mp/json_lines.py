@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 
+from slim_mp.errors import UsageError
+from slim_mp.input_files import shown
 from slim_mp.output_files import to_json, write_whole
 
 
@@ -27,6 +29,37 @@ def read_rows(path):
                 if isinstance(row, dict) and isinstance(row.get("step"), int):
                     rows.append(row)
     return rows
+
+
+def check_rows(path, column, flag):
+    """Refuses a file of something else, which `drop_rows_after` would empty.
+
+    Args:
+      path: the file, if there is one; a pipe or a device is left alone.
+      column: a name that the rows of its kind have, besides the step.
+      flag: name of the flag that gave it, for the error.
+
+    Raises:
+      UsageError: if a line is neither a row nor one that a killed run cut short.
+      OSError: if it cannot be read.
+    """
+    if not os.path.isfile(path):
+        return
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if not _may_be_row(line, column):
+                raise UsageError(
+                    f"{path} holds {shown(line)}, which is no row that a run appends and would be "
+                    f"lost: give another --{flag}, or move that file."
+                )
+
+
+def _may_be_row(line, column):
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return line.strip() in ("", "{") or line.startswith('{"')
+    return isinstance(row, dict) and isinstance(row.get("step"), int) and column in row
 
 
 def drop_rows_after(path, step):

@@ -9,7 +9,7 @@ from absl import logging
 from slim_mp import auto_scale, distribution, optimizers, trained_with, warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.hooks import CheckpointWriter, Reporter
+from slim_mp.hooks import CheckpointWriter, Reporter, check_metrics_file
 from slim_mp.input_errors import INPUT_ERRORS, explain_input_error
 from slim_mp.output_files import make_folder, only_run_in
 from slim_mp.stop_signals import StopRequested, StopSignals
@@ -150,12 +150,13 @@ def train(config, network_fn, dataset):
       A `TrainResult`. A checkpoint of its step lies in train_dir.
 
     Raises:
-      UsageError: if train_dir cannot be used or a scope holds no variable.
+      UsageError: if train_dir or the metrics file cannot be used, or a scope holds no variable.
       DataError: if a record cannot be used.
       NumericsError: if max_consecutive_skips steps in a row were not finite, or weights are not.
       CheckpointError: if a checkpoint cannot be read, does not fit or cannot be written.
     """
     make_folder(config.train_dir, "train_dir")
+    check_metrics_file(config)
     resume_from = _start_checkpoint(config)
     start_step = (warm_start.global_step_of(resume_from) or 0) if resume_from else 0
     is_trained = _is_trained(config, start_step, resume_from)

@@ -14,7 +14,7 @@ from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 from slim_mp.evaluation_files import ROWS_NAME, add_events, row_of
 from slim_mp.evaluator import Evaluator, InferenceConfig, is_alike
-from slim_mp.json_lines import append_row, drop_rows_after, read_rows
+from slim_mp.json_lines import append_row, check_rows, drop_rows_after, read_rows
 from slim_mp.metrics import describe
 
 EVENTS_FOLDER = "eval"
@@ -65,14 +65,15 @@ class Validation:
           The `Validation`, or a `NoValidation`.
 
         Raises:
-          UsageError: if evaluations.jsonl cannot be written, or a new run finds the best checkpoint
-            of another one.
+          UsageError: if evaluations.jsonl cannot be written or holds something else, or a new run
+            finds the best checkpoint of another one.
         """
         if not config.validation:
             yield NoValidation()
             return
         path = os.path.join(config.train_dir, ROWS_NAME)
         try:
+            check_rows(path, "top1", "train_dir")
             drop_rows_after(path, start_step)
         except OSError as error:
             raise UsageError(
