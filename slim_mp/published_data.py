@@ -39,6 +39,7 @@ def download_and_convert(name, folder, mirror=None, num_workers=1):
     make_folder(folder, FLAG)
     with only_run_in(folder, FLAG), StopSignals() as signals:
         try:
+            record_writer.finish_move(folder, name, FLAG)
             return _what_is_there(name, published, folder) or _write(
                 name, published, folder, mirror, num_workers
             )
@@ -48,14 +49,12 @@ def download_and_convert(name, folder, mirror=None, num_workers=1):
 
 
 def _what_is_there(name, published, folder):
-    """A line on a set that is whole; None if there is nothing, or what a killed run has left."""
+    """A line on a set that is whole; None if there is nothing."""
     if not record_writer.files_of(folder, name):
         return None
     try:
         sets = [open_dataset(name, split, folder) for split in published.splits]
     except DataError as error:
-        if record_writer.is_half_moved(folder, name):
-            return None
         raise DataError(
             f"{error} If the files of {name!r} are removed, they are written again."
         ) from error

@@ -3,8 +3,8 @@
 The files of a set are written into a hidden folder beside their place, and moved there when all of
 them are complete. A run that is killed leaves that folder, which no reader looks into and which the
 next run removes. If it is killed while it moves files, the folder has another name, by which the
-next run knows that the set is no whole one; a reader knows by the numbers in the names that are
-missing.
+next run knows that all of the set is there, and moves the rest; a reader knows by the numbers in
+the names that are missing.
 """
 
 import contextlib
@@ -77,13 +77,53 @@ def files_of(folder, name):
         return sorted(filter(form.fullmatch, os.listdir(folder)))
 
 
-def is_half_moved(folder, name):
-    """Returns whether a run was killed while it moved the files of a set to a folder."""
-    return os.path.isdir(_moving(folder, name))
+def finish_move(folder, name, flag):
+    """Moves to their place what a run that was killed while it moved a set has left to be moved.
+
+    Args:
+      folder, name, flag: as for `new_set`.
+
+    Returns:
+      Whether there was such a set; it is whole now.
+
+    Raises:
+      UsageError: if the files cannot be moved; they are kept.
+      DataError: if the folder cannot be read.
+    """
+    if not os.path.isdir(_moving(folder, name)):
+        return False
+    logging.info("A run was killed while it moved the files of %r; the rest is moved.", name)
+    with _explained(folder, flag):
+        _move_files(folder, name)
+    return True
 
 
 def _moving(folder, name):
     return os.path.join(folder, f".moving-{name}")
+
+
+def _move_files(folder, name):
+    moving = _moving(folder, name)
+    if os.path.exists(os.path.join(moving, LABELS_FILE)):
+        # It is moved before all others, so that the record files that are there are old ones.
+        for old in files_of(folder, name):
+            os.remove(os.path.join(folder, old))
+        os.replace(os.path.join(moving, LABELS_FILE), os.path.join(folder, LABELS_FILE))
+    for new in files_of(moving, name):
+        os.replace(os.path.join(moving, new), os.path.join(folder, new))
+    shutil.rmtree(moving)
+
+
+@contextlib.contextmanager
+def _explained(path, flag):
+    """Turns what the file system says into an error that a user can mend."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        words = getattr(error, "strerror", None) or reason(error).rsplit("; ", 1)[-1]
+        raise UsageError(
+            f"{path} cannot be written ({words}); make room, or give another --{flag}."
+        ) from error
 
 
 class NewSet:
@@ -96,9 +136,8 @@ class NewSet:
     def __init__(self, folder, name, flag):
         self.scratch = os.path.join(folder, _UNFINISHED)
         self._folder = folder
-        self._moving = _moving(folder, name)
+        self._name = name
         self._flag = flag
-        self._names = []
 
     def begin(self):
         """Makes the folder that the files are written into, and removes what was left there.
@@ -106,10 +145,10 @@ class NewSet:
         Raises:
           UsageError: if it cannot be made.
         """
-        with self._explained(self._folder):
-            for path in filter(os.path.isdir, (self.scratch, self._moving)):
-                logging.info("%s is what a run that was killed has left; it is removed.", path)
-                shutil.rmtree(path)
+        with _explained(self._folder, self._flag):
+            if os.path.isdir(self.scratch):
+                logging.info("%s is what a killed run has left; it is removed.", self.scratch)
+                shutil.rmtree(self.scratch)
             os.mkdir(self.scratch)
 
     def write_records(self, name, examples):
@@ -144,39 +183,20 @@ class NewSet:
         with self._writing(LABELS_FILE) as path, open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{label}:{name}\n" for label, name in enumerate(label_names))
 
-    def move(self, old_files):
+    def move(self):
         """Moves the files to their place; from then on there is this set and not the old one.
 
-        Args:
-          old_files: names of files that belong to the old one.
-
         Raises:
-          UsageError: if they cannot be moved.
+          UsageError: if they cannot be moved; `finish_move` goes on with it.
         """
-        with self._explained(self._folder):
-            os.rename(self.scratch, self._moving)
-            for name in old_files:
-                os.remove(os.path.join(self._folder, name))
-            for name in self._names:
-                os.replace(os.path.join(self._moving, name), os.path.join(self._folder, name))
-            shutil.rmtree(self._moving)
+        with _explained(self._folder, self._flag):
+            os.rename(self.scratch, _moving(self._folder, self._name))
+            _move_files(self._folder, self._name)
 
     @contextlib.contextmanager
     def _writing(self, name):
-        with self._explained(os.path.join(self._folder, name)):
+        with _explained(os.path.join(self._folder, name), self._flag):
             yield os.path.join(self.scratch, name)
-        self._names.append(name)
-
-    @contextlib.contextmanager
-    def _explained(self, path):
-        """Turns what the file system says into an error that a user can mend."""
-        try:
-            yield
-        except (OSError, tf.errors.OpError) as error:
-            words = getattr(error, "strerror", None) or reason(error).rsplit("; ", 1)[-1]
-            raise UsageError(
-                f"{path} cannot be written ({words}); make room, or give another --{self._flag}."
-            ) from error
 
 
 @contextlib.contextmanager
@@ -189,17 +209,20 @@ def new_set(folder, name, label_names, flag, overwrite=False):
       label_names: the name of each class.
       flag: name of the flag that gave the folder, for errors.
       overwrite: whether a set of that name may be replaced; None if there is no flag that says so.
-        What a run has left in parts, since it was killed while it moved files, is replaced anyway.
+        The set of a run that was killed while it moved files may be replaced anyway: it is likely
+        that the same command was given again.
 
     Yields:
-      A `NewSet`. If the block ends with an exception, all is as it was.
+      A `NewSet`. If the block ends with an exception, all is as it was, but that such a set is
+      whole: its move is finished first.
 
     Raises:
       UsageError: if there is a set of that name, if the folder holds other sets of other classes,
         or if it cannot be written to.
       DataError: if what is there cannot be read.
     """
-    old_files = _replaced_files(folder, name, label_names, flag, overwrite)
+    half_moved = finish_move(folder, name, flag)
+    _check_replaceable(folder, name, label_names, flag, overwrite, half_moved)
     files = NewSet(folder, name, flag)
     files.begin()
     try:
@@ -208,14 +231,14 @@ def new_set(folder, name, label_names, flag, overwrite=False):
     except BaseException:
         shutil.rmtree(files.scratch, ignore_errors=True)
         raise
-    files.move(old_files)
+    files.move()
 
 
-def _replaced_files(folder, name, label_names, flag, overwrite):
-    """The files of the set that is to be replaced; an error if that must not be."""
+def _check_replaceable(folder, name, label_names, flag, overwrite, half_moved):
+    """Refuses to write where a set is that must not be replaced, or sets of other classes."""
     elsewhere = f"give another --{flag}"
     advice = elsewhere if overwrite is None else f"give --overwrite to replace it, or {elsewhere}"
-    may_replace = overwrite or is_half_moved(folder, name)
+    may_replace = overwrite or half_moved
     old_files = files_of(folder, name)
     if old_files and not may_replace:
         raise UsageError(
@@ -223,7 +246,7 @@ def _replaced_files(folder, name, label_names, flag, overwrite):
         )
     known = read_label_names(os.path.join(folder, LABELS_FILE))
     if known in (None, tuple(label_names)):
-        return old_files
+        return
     # Other sets must not get other classes.
     others = filter(_RECORD_FILE.search, set(os.listdir(folder)) - set(old_files))
     has_others = any(others)
@@ -232,4 +255,3 @@ def _replaced_files(folder, name, label_names, flag, overwrite):
             f"{folder} has a {LABELS_FILE} of other classes ({few(known)}); "
             f"{elsewhere if has_others else advice}."
         )
-    return old_files

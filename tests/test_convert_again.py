@@ -32,6 +32,14 @@ def converted(photos, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def bad_photos(tmp_path_factory):
+    """Photographs, and a file that is none."""
+    folder = make_photos(tmp_path_factory.mktemp("bad"), 5)
+    (folder / "train" / "daisy" / "z.jpg").write_bytes(b"no image")
+    return folder
+
+
 @pytest.fixture
 def copied(converted, tmp_path):
     """A copy of that folder."""
@@ -51,12 +59,10 @@ def test_a_set_that_is_there_is_replaced_only_if_asked_for(photos, copied):
     assert data.open_dataset("photos", "train", copied).num_examples == 60
 
 
-def test_a_set_that_cannot_be_made_leaves_the_old_one(copied, tmp_path):
+def test_a_set_that_cannot_be_made_leaves_the_old_one(bad_photos, copied):
     before = digests(copied)
-    bad = make_photos(tmp_path / "photos", 5)
-    (bad / "train" / "daisy" / "z.jpg").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"z\.jpg is no image"):
-        convert.convert(config(bad, copied, overwrite=True))
+        convert.convert(config(bad_photos, copied, overwrite=True))
     assert digests(copied) == before
     assert not list(copied.glob(".*"))
 
@@ -160,8 +166,9 @@ def test_a_signal_stops_it_and_leaves_nothing(photos, tmp_path, monkeypatch, cap
 
 @pytest.mark.parametrize("moved", [0, 3, 6, 8])
 def test_a_run_that_is_killed_while_it_replaces_a_set_leaves_no_mixture(
-    photos, copied, monkeypatch, moved
+    photos, bad_photos, copied, monkeypatch, moved
 ):
+    expected = digests(copied)
     replace, count = os.replace, []
 
     def die(source, target):
@@ -181,9 +188,42 @@ def test_a_run_that_is_killed_while_it_replaces_a_set_leaves_no_mixture(
             continue
         with pytest.raises(DataError, match="has no files" if moved <= first else "missing: "):
             data.open_dataset("photos", split, copied)
-    convert.convert(config(photos, copied, num_shards=4))
+    # The new set is complete already: a conversion that fails finishes its move, and no more.
+    with pytest.raises(DataError, match=r"z\.jpg is no image"):
+        convert.convert(config(bad_photos, copied, num_shards=4))
+    assert digests(copied) == expected
+    assert not list(copied.glob(".*"))
+    convert.convert(config(photos, copied, num_shards=4, overwrite=True))
     assert data.open_dataset("photos", "train", copied).num_examples == 60
     assert not list(copied.glob(".*"))
+
+
+@pytest.mark.parametrize("removed", [0, 3])
+def test_a_run_that_is_killed_while_it_removes_the_old_set_is_gone_on_with(
+    photos, copied, monkeypatch, removed
+):
+    remove, count = os.remove, []
+
+    def die(path):
+        count.append(path)
+        if len(count) > removed:
+            raise KeyboardInterrupt
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(record_writer.os, "remove", die)
+        with pytest.raises(KeyboardInterrupt):
+            convert.convert(config(photos, copied, num_shards=3, overwrite=True))
+    assert record_writer.finish_move(str(copied), "photos", "output_dir")
+    assert len(digests(copied)) == 3 + 3 + 1
+    assert data.open_dataset("photos", "train", copied).num_examples == 60
+    assert not record_writer.finish_move(str(copied), "photos", "output_dir")
+
+
+def test_the_command_of_a_run_that_was_killed_while_it_moved_files_works_again(photos, copied):
+    (copied / ".moving-photos").mkdir()
+    convert.convert(config(photos, copied, num_shards=2))
+    assert len(digests(copied)) == 2 + 2 + 1
 
 
 @contextlib.contextmanager
