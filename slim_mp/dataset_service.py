@@ -39,6 +39,8 @@ def check_address(address):
     try:
         parts = urllib.parse.urlsplit(address)
         place = (parts.hostname, parts.port)
+        # What no host can be called is a UnicodeError, which is a ValueError.
+        (parts.hostname or "").encode("idna")
     except ValueError:
         place = (None, None)
     if not all(place) or parts.scheme != "grpc" or parts.path or parts.query or parts.fragment:

@@ -127,7 +127,18 @@ def test_a_dispatcher_without_a_worker_is_waited_for_and_refused(numbered, monke
 
 
 @pytest.mark.parametrize(
-    "address", ["", "localhost:5000", "http://localhost:5000", "grpc://localhost", "grpc://:1", "x"]
+    "address",
+    [
+        "",
+        "localhost:5000",
+        "http://localhost:5000",
+        "grpc://localhost",
+        "grpc://:1",
+        "x",
+        "grpc://[bad:5000",
+        "grpc://.a..b:5000",
+        f"grpc://{'a' * 70}:5000",
+    ],
 )
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(UsageError, match=r"such as grpc://host:5000"):
