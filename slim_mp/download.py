@@ -16,6 +16,7 @@ from absl import logging
 from tqdm import tqdm
 
 from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.input_files import reading
 
 TIMEOUT_SECONDS = 60
 # Tries in a row without a single new byte, and the pause before the second of them.
@@ -68,6 +69,11 @@ def download(url, path, flag="checkpoints_dir", failure=CheckpointError):
     _check_address(url)
     target = _Target(path, flag, failure)
     part = target.part
+    for taken in filter(os.path.isdir, (path, part)):
+        raise UsageError(
+            f"{taken} is a folder, and a file is to be downloaded to there; move it elsewhere, or "
+            f"give another --{flag}."
+        )
     idle = 0
     while True:
         before = _size(part)
@@ -84,18 +90,29 @@ def download(url, path, flag="checkpoints_dir", failure=CheckpointError):
 
 
 def sha256_of(path):
-    """Returns the SHA-256 of a file, as 64 hexadecimal digits."""
+    """Returns the SHA-256 of a file, as 64 hexadecimal digits.
+
+    Raises:
+      DataError: if it cannot be read.
+    """
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
 
 
 def _check_address(url):
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError:
+        # An open bracket, a port that is no number, or what no host can be called.
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
         raise UsageError(f"{url!r} is no address; give one that begins with http:// or https://.")
+    if not re.fullmatch("[!-~]*", parts.path + parts.query):
+        raise UsageError(f"{url!r} is no address; write what is not plain ASCII in it as %XX.")
 
 
 def _size(path):

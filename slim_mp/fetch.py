@@ -14,6 +14,7 @@ from slim_mp.checkpoint_files import read_contents
 from slim_mp.download import download, sha256_of
 from slim_mp.errors import CheckpointError, UsageError
 from slim_mp.identity import identify
+from slim_mp.input_files import reading
 from slim_mp.output_files import make_folder, write_whole
 from slim_mp.program import run_program
 from slim_mp.unpack import unpack
@@ -38,6 +39,7 @@ def fetch(entry, folder, mirror=None):
     Raises:
       CheckpointError: if it cannot be downloaded, is damaged, has another hash or is another
         network's.
+      DataError: if the archive that is there, or its recorded SHA-256, cannot be read.
       UsageError: if the folder cannot be written or the mirror is no address.
     """
     target = os.path.join(folder, entry.folder)
@@ -75,7 +77,7 @@ def _checked_hash(entry, archive):
 
 
 def _read_hash(path):
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with reading(path), open(path, encoding="utf-8", errors="replace") as file:
         found = re.match(r"[0-9a-f]{64}\b", file.read())
     if not found:
         raise UsageError(f"{path} holds no SHA-256; remove it to have a new one recorded.")

@@ -9,7 +9,7 @@ from slim_mp.convert import Conversion
 from slim_mp.datasets import open_dataset
 from slim_mp.download import download, sha256_of
 from slim_mp.errors import DataError
-from slim_mp.output_files import make_folder, only_run_in
+from slim_mp.output_files import make_folder, only_run_in, writing
 from slim_mp.published_sets import DATASETS, FLAG
 from slim_mp.stop_signals import StopRequested, StopSignals
 
@@ -77,7 +77,8 @@ def _fetch(published, folder, mirror):
         download(url, path, FLAG, DataError)
     digest = sha256_of(path)
     if digest != published.sha256:
-        os.replace(path, path + ".rejected")
+        with writing(FLAG, folder):
+            os.replace(path, path + ".rejected")
         raise DataError(
             f"{path} is not the published file: its SHA-256 is {digest}, not {published.sha256}. "
             f"It was renamed to {path}.rejected; give the command again to download it anew."

@@ -12,7 +12,7 @@ import pytest
 from web_server import serve
 
 from slim_mp import download, unpack
-from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.errors import CheckpointError, DataError, UsageError
 
 BODY = np.random.RandomState(0).bytes(3_000_000)
 
@@ -107,10 +107,38 @@ def test_no_server_at_all(tmp_path):
     assert "--mirror" in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hosts", "/data/mirror", "http:///file", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/hosts",
+        "/data/mirror",
+        "http:///file",
+        "",
+        "http://[bad",
+        "http://localhost:port/",
+        "http://localhost:99999/",
+        f"http://{'a' * 90}/",
+        "http://a..b/",
+        "http://localhost/größe",
+        "http://localhost/a b",
+    ],
+)
 def test_only_addresses_of_servers_are_taken(tmp_path, url):
     with pytest.raises(UsageError, match="no address"):
         download.download(url, str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("name", ["file", "file.part"])
+def test_a_folder_in_the_place_of_the_file_is_said(site, tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match=rf"{name} is a folder, .* give another --checkpoints_dir"):
+        download.download(site.url + "/file", str(tmp_path / "file"))
+    assert not site.requests
+
+
+def test_what_has_no_bytes_has_no_hash(tmp_path):
+    with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
+        download.sha256_of(str(tmp_path))
 
 
 def test_too_little_room_is_said_before_anything_comes(site, tmp_path, monkeypatch):

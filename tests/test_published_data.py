@@ -156,6 +156,13 @@ def test_a_file_that_is_not_the_published_one_is_put_aside(site, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["flower_photos.tgz.rejected", "run.lock"]
 
 
+def test_a_folder_in_the_place_of_a_download_is_an_error_of_data(site, tmp_path):
+    (tmp_path / "flower_photos.tgz").mkdir()
+    code, out, err = call(site, "flowers", tmp_path)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "flower_photos.tgz cannot be read (Is a directory)" in err
+
+
 def test_a_server_without_the_file_is_an_error_of_data(site, tmp_path):
     del site.body["/flower_photos.tgz"]
     code, out, err = call(site, "flowers", tmp_path)
