@@ -64,9 +64,17 @@ def only_run_in(folder, flag="train_dir"):
       Nothing.
 
     Raises:
-      UsageError: if another run is writing there.
+      UsageError: if another run is writing there, or the file of the lock cannot be opened.
     """
-    with open(os.path.join(folder, "run.lock"), "w") as file:
+    path = os.path.join(folder, "run.lock")
+    try:
+        lock = open(path, "w")  # noqa: SIM115 (what the block raises is not about the lock)
+    except OSError as error:
+        raise UsageError(
+            f"{path}, by which runs know of one another, cannot be opened ({error.strerror}): "
+            f"remove it if no run of another user writes there, or give another --{flag}."
+        ) from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -103,6 +103,14 @@ def test_two_converters_do_not_write_to_one_folder(photos, tmp_path):
     assert_nothing_is_there(tmp_path / "out")
 
 
+def test_a_lock_that_cannot_be_opened_is_said(photos, tmp_path):
+    (tmp_path / "run.lock").mkdir()
+    code, out, err = programs.call(CONVERT, f"--input={photos}", f"--output_dir={tmp_path}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "run.lock, by which runs know of one another, cannot be opened (Is a directory)" in err
+    assert "--output_dir" in err
+
+
 # ---- what ends early
 
 
