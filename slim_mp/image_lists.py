@@ -153,6 +153,14 @@ def _value(value, key, what):
     if not isinstance(value, str):
         allowed = "text or a whole number" if key == "label" else "text"
         raise DataError(f"{what} has the {key} {shown(str(value))}; it must be {allowed}.")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        # JSON can spell halves of characters, "\\udcff", which no text may hold.
+        raise DataError(
+            f"{what} has the {key} {shown(value)}, which is not Unicode; correct it, and rename "
+            "the file if it is called so."
+        ) from error
     # A space may belong to the name of a file, but not to that of a class.
     value = value if key == "file" else value.strip()
     if not value:
