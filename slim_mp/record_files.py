@@ -14,7 +14,7 @@ from absl import logging
 
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
-from slim_mp.input_files import reading
+from slim_mp.input_files import few, reading
 
 CACHE_NAME = "slim_mp_counts.json"
 
@@ -161,7 +161,8 @@ def examples_per_file(files, cached=True):
       cached: whether counts are read from and written to that folder.
 
     Returns:
-      A tuple with a number for each file.
+      A tuple with a number for each file; a warning names those that are empty, as some writers
+      leave them, and as a copy that failed does.
 
     Raises:
       DataError: if a file cannot be read, is damaged or is not a TFRecord file, or if all are
@@ -175,6 +176,14 @@ def examples_per_file(files, cached=True):
             f"There are no examples in {files[0]}"
             + (f" and {len(files) - 1} more files" if len(files) > 1 else "")
             + "; convert the images again."
+        )
+    empty = [os.path.basename(path) for path in files if not counts[path]]
+    if empty:
+        logging.warning(
+            "%d of %d record files hold no examples: %s. If they should, copy them again.",
+            len(empty),
+            len(files),
+            few(empty),
         )
     if cached and changed:
         _write_cache(cache_path, {**known, **entries})

@@ -44,6 +44,16 @@ def test_files_without_examples_are_named(tmp_path):
         data.open_dataset("toy", "train", tmp_path, num_classes=10)
 
 
+def test_some_files_without_examples_are_warned_of(tmp_path, caplog):
+    write_numbered(tmp_path, (2, 3, 4))
+    assert "no examples" not in caplog.text
+    (tmp_path / "toy_train_001.tfrecord").write_bytes(b"")
+    for _ in ("counted", "cached"):
+        caplog.clear()
+        assert data.open_dataset("toy", "train", tmp_path, 10).examples_per_file == (2, 0, 4)
+        assert "1 of 3 record files hold no examples: toy_train_001.tfrecord." in caplog.text
+
+
 def test_counting_agrees_with_tensorflow():
     path = ROOT / "slim_mp/digits/digits_train.tfrecord"
     count = sum(1 for _ in tf.python_io.tf_record_iterator(str(path)))
