@@ -8,7 +8,7 @@ from slim_mp import colours, resampling
 from slim_mp.colours import CROP, FULL
 from slim_mp.compat import tf
 from slim_mp.crops import central_part, offset
-from slim_mp.image_source import Window
+from slim_mp.image_source import Window, widened
 from slim_mp.normalization import normalize
 
 CENTRAL_FRACTION = 0.875
@@ -37,7 +37,7 @@ def random_window(source, seed):
     )
     top, left, _ = tf.unstack(begin)
     height, width, _ = tf.unstack(size)
-    return Window(top, left, height, width)
+    return widened(Window(top, left, height, width), source.width)
 
 
 def train(source, height, width, seed, distortion, recolour):

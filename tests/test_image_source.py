@@ -35,7 +35,11 @@ class Graph:
             self.seed = tf.constant([3, 5])
             source = image_source.from_file(self.encoded, 3)
             self.size = [source.height, source.width]
-            self.window = source.read(image_source.Window(*tf.unstack(self.numbers)))
+            window = image_source.Window(*tf.unstack(self.numbers))
+            self.window = source.read(window)
+            window = image_source.widened(window, source.width)
+            self.wide_place = [window.top, window.left, window.height, window.width]
+            self.wide_window = source.read(window)
             self.whole = decoding.decode_image(self.encoded, 3)
             self.results = {}
 
@@ -84,8 +88,15 @@ def test_a_window_of_a_jpeg_is_that_of_the_whole_image(graph, size, corners, opt
     top, left = int(corners[0] * size[0]), int(corners[1] * size[1])
     height = 1 + int(corners[2] * (size[0] - top))
     width = 1 + int(corners[3] * (size[1] - left))
-    window, whole = graph.run([graph.window, graph.whole], encoded, (top, left, height, width))
+    window, whole, wide, place = graph.run(
+        [graph.window, graph.whole, graph.wide_window, graph.wide_place],
+        encoded,
+        (top, left, height, width),
+    )
     np.testing.assert_array_equal(window, whole[top : top + height, left : left + width])
+    assert place[0] == top and place[2] == height
+    assert left - 1 <= place[1] <= left and 0 <= place[3] - width <= 2
+    np.testing.assert_array_equal(wide, whole[top : top + height, place[1] : place[1] + place[3]])
 
 
 @settings(max_examples=40, deadline=None)
