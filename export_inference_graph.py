@@ -4,6 +4,7 @@ export_inference_graph.py --checkpoint_path=CHECKPOINT --dtype=fp16 --export_dir
 export_inference_graph.py --model_name=inception_v3 --output_file=FILE
 """
 
+import contextlib
 import functools
 import sys
 
@@ -28,14 +29,20 @@ def main():
     )
     network_fn = get_network_fn()
     config = export_flags.export_config(network_fn, exported)
-    if config:
-        in_dtype = functools.partial(get_network_fn, **export_flags.network_arguments())
-        networks = export.Networks(network_fn, in_dtype(), in_dtype(master_weights=False))
-        for written in export.export(config, networks):
-            print(export.describe(config, written))
     graph = export_flags.graph_file(network_fn, exported)
+    results = []
+    # Of several outputs none gets its name unless all can.
+    with contextlib.ExitStack() as stack:
+        if graph:
+            to_write = get_network_fn(**export_flags.graph_arguments())
+            stack.enter_context(slim_graph.written(to_write, *graph))
+        if config:
+            in_dtype = functools.partial(get_network_fn, **export_flags.network_arguments())
+            networks = export.Networks(network_fn, in_dtype(), in_dtype(master_weights=False))
+            results = export.export(config, networks)
+    for written in results:
+        print(export.describe(config, written))
     if graph:
-        slim_graph.write(get_network_fn(**export_flags.graph_arguments()), *graph)
         print(f"{graph[0]}: the graph of {network_fn.name}, without weights.")
 
 

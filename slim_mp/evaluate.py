@@ -2,16 +2,14 @@
 
 import contextlib
 import dataclasses
-import os
 
 from absl import logging
 
-from slim_mp import eval_plots, evaluation_files, report_figure
+from slim_mp import eval_plots, evaluation_files, predictions, report_figure
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 from slim_mp.evaluator import Evaluator, InferenceConfig
-from slim_mp.output_files import make_folder, writing
-from slim_mp.predictions import open_predictions
+from slim_mp.output_files import check_file, make_folder, writing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +63,7 @@ def check_outputs(config):
     """
     make_folder(config.eval_dir, "eval_dir")
     if config.predictions_csv:
-        make_folder(os.path.dirname(config.predictions_csv) or ".", "predictions_csv")
-        if os.path.exists(config.predictions_csv) and not os.path.isfile(config.predictions_csv):
-            raise UsageError(
-                f"--predictions_csv={config.predictions_csv} is no file: give the path of one."
-            )
+        check_file(config.predictions_csv, "predictions_csv", predictions.KIND)
     if config.plots and not report_figure.is_available():
         raise UsageError(
             "--plots needs matplotlib, which is not installed: pip install matplotlib, or the "
@@ -105,7 +99,7 @@ def evaluate_checkpoint(evaluator, config, checkpoint):
     if config.predictions_csv:
         with (
             writing("predictions_csv", config.predictions_csv),
-            open_predictions(config.predictions_csv, evaluator.classes) as write,
+            predictions.open_predictions(config.predictions_csv, evaluator.classes) as write,
         ):
             evaluation = evaluator.evaluate(write)
     else:

@@ -18,9 +18,10 @@ from slim_mp import (
     saved_model,
     self_check,
     serving_graph,
+    slim_graph,
     tflite_model,
 )
-from slim_mp.output_files import make_folder, open_whole, writing
+from slim_mp.output_files import reserve, writing
 from slim_mp.precision import Precision
 from slim_mp.weights import Weights
 
@@ -141,9 +142,7 @@ def _reserve(config, flag, stack):
     path = getattr(config, flag)
     if flag not in _FILES:
         return stack.enter_context(saved_model.new_version(path))
-    make_folder(os.path.dirname(path) or ".", flag)
-    with writing(flag, path):
-        return stack.enter_context(open_whole(path, mode="wb"))
+    return reserve(stack, path, flag, _FILES[flag])
 
 
 def _ask_checkpoint(config, networks):
@@ -181,7 +180,7 @@ def _write_saved_model(config, version, networks, samples):
 def _write_frozen_graph(config, file, networks, samples):
     content = frozen_graph.make(networks.exported, config.spec, config.weights)
     allowed = _allowed(config, self_check.TOLERANCES[config.precision.name])
-    with frozen_graph.open_model(_written(file, content, "frozen_graph")) as answer:
+    with frozen_graph.open_model(_written(config, "frozen_graph", file, content)) as answer:
         found = self_check.compare(
             "The frozen graph", answer, samples, "images", allowed, config.spec.batch_size
         )
@@ -194,7 +193,7 @@ def _write_tflite(config, file, networks, samples):
     content = tflite_model.make(networks.float32, config.spec, config.weights, is_half)
     default = self_check.HALF_WEIGHTS_TOLERANCE if is_half else self_check.TOLERANCES["fp32"]
     allowed, batch_size = _allowed(config, default), config.spec.batch_size or 1
-    with tflite_model.open_model(_written(file, content, "tflite")) as answer:
+    with tflite_model.open_model(_written(config, "tflite", file, content)) as answer:
         found = self_check.compare(
             "The TFLite model", answer, samples.in_float32(), "images", allowed, batch_size
         )
@@ -206,12 +205,12 @@ _WRITERS = {
     "frozen_graph": _write_frozen_graph,
     "tflite": _write_tflite,
 }
-_FILES = ("frozen_graph", "tflite")
+_FILES = {"frozen_graph": slim_graph.GRAPH, "tflite": tflite_model.KIND}
 
 
-def _written(file, content, flag):
+def _written(config, flag, file, content):
     """Writes an open file; returns what it then holds."""
-    with writing(flag, file.name):
+    with writing(flag, getattr(config, flag)):
         file.write(content)
         file.flush()
         with open(file.name, "rb") as written:

@@ -15,6 +15,7 @@ FLAGS = flags.FLAGS
 
 _FROM_A_CHECKPOINT = ("export_dir", "frozen_graph", "tflite")
 _FILES = ("output_file", "frozen_graph", "tflite")
+_REPLACED = " A file that is there is replaced only if it is {} or empty."
 
 
 def define_export_flags():
@@ -31,7 +32,11 @@ def define_export_flags():
 
 
 def _define_graph_flags():
-    flags.DEFINE_string("output_file", "", "File for the graph of the network, without weights.")
+    flags.DEFINE_string(
+        "output_file",
+        "",
+        f"File for the graph of the network, without weights.{_REPLACED.format('a graph')}",
+    )
     flags.DEFINE_boolean("write_text_graphdef", False, "Write --output_file as text.")
     flags.DEFINE_boolean("is_training", False, "Write --output_file as a graph for training.")
     flags.DEFINE_integer(
@@ -65,8 +70,16 @@ def _define_output_flags():
         "Folder for a SavedModel, which is written to the next free number in it, as TensorFlow "
         "Serving expects it.",
     )
-    flags.DEFINE_string("frozen_graph", None, "File for a GraphDef with the weights as constants.")
-    flags.DEFINE_string("tflite", None, "File for a TFLite model, in fp32 or fp16.")
+    flags.DEFINE_string(
+        "frozen_graph",
+        None,
+        f"File for a GraphDef with the weights as constants.{_REPLACED.format('a graph')}",
+    )
+    flags.DEFINE_string(
+        "tflite",
+        None,
+        f"File for a TFLite model, in fp32 or fp16.{_REPLACED.format('such a model')}",
+    )
     flags.DEFINE_list(
         "sample_images",
         [],
@@ -79,7 +92,6 @@ def _define_output_flags():
         "How far a logit may be off, as a share of the largest, from what the checkpoint answers "
         "in the same --dtype; by default 0.001 in fp32, 0.005 in fp16 and 0.05 in bf16. TFLite in "
         "fp16, which computes in float32, may be off by 0.05 from float32.",
-        lower_bound=0.0,
     )
 
 

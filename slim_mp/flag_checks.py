@@ -29,6 +29,7 @@ _LOWEST = {
     "watch_timeout_secs": 0,
     "eval_every_n_steps": 0,
 }
+_NOT_NEGATIVE = ("tolerance",)
 _POSITIVE = ("clip_gradient_norm", "clip_gradient_value")
 _SHARES = ("label_smoothing", "moving_average_decay", "batch_norm_decay")
 
@@ -53,6 +54,10 @@ def _check_values():
         value = FLAGS[name].value if name in FLAGS else None
         if value is not None and not value >= low:
             raise UsageError(f"--{name} is {value}; it must be at least {low}.")
+    for name in _NOT_NEGATIVE:
+        value = FLAGS[name].value if name in FLAGS else None
+        if value is not None and not 0 <= value < math.inf:
+            raise UsageError(f"--{name} is {value}; it must be a finite number from 0 on.")
     for name in _POSITIVE:
         value = FLAGS[name].value if name in FLAGS else None
         if value is not None and not 0 < value < math.inf:

@@ -1,10 +1,13 @@
 """Folders and files that a run writes: checked before the work, written whole or not at all."""
 
 import contextlib
+import dataclasses
+import errno
 import fcntl
 import json
 import math
 import os
+import re
 import tempfile
 
 from slim_mp.errors import UsageError
@@ -50,6 +53,70 @@ def writing(flag, path):
         raise UsageError(
             f"--{flag}={path} cannot be written ({error.strerror}): give another that can."
         ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class FileKind:
+    """A kind of file that is written, and may take the place of another of its kind.
+
+    Attributes:
+      name: what it is, with an article.
+      beginning: what the first bytes of all such files match, a compiled pattern.
+    """
+
+    name: str
+    beginning: re.Pattern
+
+
+def check_file(path, flag, kind):
+    """Makes sure that a file can be written and takes the place of nothing of another kind.
+
+    What a run reads, such as its checkpoint or its dataset, is of another kind.
+
+    Args:
+      path: the file, whose folder is made if need be.
+      flag: name of the flag that gave it, for the error.
+      kind: its `FileKind`. An empty file may be replaced as well.
+
+    Raises:
+      UsageError: if not.
+    """
+    make_folder(os.path.dirname(path) or ".", flag)
+    beginning = b""
+    with writing(flag, path), contextlib.suppress(FileNotFoundError):
+        _check_regular(path)
+        with open(path, "rb") as file:
+            beginning = file.read(64)
+    if beginning and not kind.beginning.match(beginning):
+        raise UsageError(
+            f"--{flag}={path} is not {kind.name}, and would be replaced by one: give another path, "
+            "or remove that file."
+        )
+
+
+def _check_regular(path):
+    """A device or a pipe that is there must not be replaced."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+
+
+def reserve(stack, path, flag, kind):
+    """Opens a file before the work, which is in vain if it cannot be written.
+
+    Args:
+      stack: a contextlib.ExitStack; the file gets its name when it is closed, and is removed if
+        that is after an error.
+      path, flag, kind: as for `check_file`.
+
+    Returns:
+      The open file, for bytes.
+
+    Raises:
+      UsageError: as `check_file`.
+    """
+    check_file(path, flag, kind)
+    with writing(flag, path):
+        return stack.enter_context(open_whole(path, mode="wb"))
 
 
 @contextlib.contextmanager
@@ -124,8 +191,9 @@ def open_whole(path, **options):
       the old one is as it was.
 
     Raises:
-      OSError: if it cannot be written.
+      OSError: if it cannot be written, or something other than a file is there.
     """
+    _check_regular(path)
     path = os.path.realpath(path)
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False, **options) as file:
         try:

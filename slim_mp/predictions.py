@@ -3,9 +3,12 @@
 import contextlib
 import csv
 import math
+import re
 
 from slim_mp.metrics import TOP
-from slim_mp.output_files import open_whole
+from slim_mp.output_files import FileKind, open_whole
+
+KIND = FileKind("a file of predictions", re.compile(rb"file,label,label_name,top1,"))
 
 
 @contextlib.contextmanager

@@ -50,7 +50,7 @@ def write(folder, network_fn, spec, weights, label_names):
             try:
                 _save(folder, session, tensors, saver)
             except tf.errors.OpError as error:
-                raise OSError(errno.EIO, error.message) from error
+                raise OSError(errno.EIO, reason(error)) from error
 
 
 def _save(folder, session, tensors, saver):

@@ -1,6 +1,7 @@
 """TFLite models: a network in one file for telephones and small boards."""
 
 import contextlib
+import re
 import warnings
 
 import numpy as np
@@ -10,7 +11,9 @@ from slim_mp import serving_graph
 from slim_mp.compat import tf
 from slim_mp.distribution import open_session
 from slim_mp.errors import UsageError, reason
+from slim_mp.output_files import FileKind
 
+KIND = FileKind("a TFLite model", re.compile(rb"(?s:....)TFL3"))
 _OUTPUTS = ("logits", "probabilities")
 
 

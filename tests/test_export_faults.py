@@ -65,11 +65,12 @@ def test_a_fault_in_one_output_leaves_none(folder, tmp_path, monkeypatch, output
 
     monkeypatch.setattr(module, "make", with_another_style)
     paths = {name: str(tmp_path / name) for name in OUTPUTS}
-    (tmp_path / output).write_text("of before")
+    before = {"frozen_graph": b"node {}", "tflite": b"1234TFL3"}[output]
+    (tmp_path / output).write_bytes(before)
     with pytest.raises(NumericsError, match="does not answer as the checkpoint"):
         run(config(folder, **paths))
     assert os.listdir(tmp_path) == [output]
-    assert (tmp_path / output).read_text() == "of before"
+    assert (tmp_path / output).read_bytes() == before
 
 
 def test_labels_that_are_off_by_one_are_found(folder, tmp_path, monkeypatch):

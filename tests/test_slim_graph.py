@@ -120,6 +120,22 @@ def test_in_half_the_variables_are_those_of_the_checkpoints(tmp_path):
     assert nodes(graph)["LeNet/conv1/Conv2D"].attr["T"].type == tf.float16.as_datatype_enum
 
 
+@pytest.mark.parametrize("failing", ["output_file", "frozen_graph"])
+def test_of_several_outputs_none_is_there_unless_all_are(tmp_path, failing):
+    prefix = save(tmp_path / "model.ckpt", network_arrays("lenet", CLASSES))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").touch()
+    paths = {name: tmp_path / "out" / name for name in ("output_file", "frozen_graph")}
+    paths[failing] = tmp_path / "out" / "file" / "x.pb"
+    outputs = [f"--{name}={path}" for name, path in paths.items()]
+    code, out, err = programs.call(
+        EXPORT, "--model_name=lenet", f"--checkpoint_path={prefix}", *outputs
+    )
+    assert (code, out) == (2, "")
+    assert f"--{failing}=" in err
+    assert os.listdir(tmp_path / "out") == ["file"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -139,7 +155,9 @@ def test_in_half_the_variables_are_those_of_the_checkpoints(tmp_path):
         (["--tflite=x", "--checkpoint_path=c", "--dtype=bf16"], "TFLite has no bf16"),
         (["--tflite=x", "--checkpoint_path=c", "--is_training"], "--is_training is for"),
         (["--tflite=./x", "--frozen_graph=x", "--checkpoint_path=c"], "are the same file"),
-        (["--export_dir=x", "--checkpoint_path=c", "--tolerance=-1"], "tolerance"),
+        (["--export_dir=x", "--checkpoint_path=c", "--tolerance=-1"], "--tolerance is -1.0; it"),
+        (["--export_dir=x", "--checkpoint_path=c", "--tolerance=nan"], "--tolerance is nan; it"),
+        (["--export_dir=x", "--checkpoint_path=c", "--tolerance=inf"], "--tolerance is inf; it"),
         (["--output_file=x", "--tolerance=0.1"], "--tolerance is for --export_dir, --frozen"),
         (["--output_file=x", "--sample_images=y"], "--sample_images is for --export_dir, --fr"),
         (["--output_file=x", "--float32_kernels"], "--float32_kernels is for --dtype=fp16 or bf16"),
