@@ -5,6 +5,7 @@ import dataclasses
 from absl import logging
 
 from slim_mp import data, distribution, warm_start
+from slim_mp.bad_records import BadRecords
 from slim_mp.compat import tf
 from slim_mp.errors import NumericsError
 from slim_mp.exponents import LayerExponents, Meter, layers_of, logits_of
@@ -71,7 +72,8 @@ def measure(config, network_fn, dataset):
     with tf.Graph().as_default():
         tf.set_random_seed(config.seed)
         with tf.device("/device:CPU:0"):
-            batches = data.training_batches(dataset, step_input)
+            bad_records = BadRecords(step_input.max_bad_records)
+            batches = data.training_batches(dataset, step_input, bad_records)
             iterator = tf.data.make_initializable_iterator(batches)
             images, labels = iterator.get_next()
         with tf.device(config.clones.devices[0]):
@@ -85,7 +87,7 @@ def measure(config, network_fn, dataset):
             try:
                 exponents, mean_loss = _run_batches(session, meter, loss, config.num_batches)
             except INPUT_ERRORS as error:
-                explain_input_error(error, dataset, step_input)
+                explain_input_error(error, dataset, step_input, bad_records)
                 raise
     return Measurement(
         exponents,

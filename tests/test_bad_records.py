@@ -5,11 +5,12 @@ import pathlib
 
 import numpy as np
 import pytest
+import tiny_runs
 from image_sets import image_set
 from test_input_errors import BAD_RECORDS, JPEG, flip_last_payload_byte
 from toy_records import CONFIG, make_record, numbers_of, plain_image, run_batches, write_records
 
-from slim_mp import data
+from slim_mp import data, distribution, measurement
 from slim_mp.bad_records import BadRecords
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
@@ -100,6 +101,15 @@ def test_one_more_than_the_limit_ends_the_run_and_is_listed(sets, caplog):
         with pytest.raises(DataError, match=r"^More than 2 bad .* Record 2 .*; Record 3 .*; Rec"):
             data.explain_input_error(raised.value, sets[1], CONFIG, bad_records)
     assert len([line for line in caplog.messages if "Left out" in line]) == 4
+
+
+def test_one_more_than_the_limit_ends_a_measurement(sets):
+    config = measurement.MeasurementConfig(
+        input=dataclasses.replace(CONFIG, image_size=8, max_bad_records=2),
+        clones=distribution.local_clones(num_gpus=0),
+    )
+    with pytest.raises(DataError, match=r"^More than 2 bad records"):
+        measurement.measure(config, tiny_runs.network(), sets[1])
 
 
 def test_without_the_flag_the_first_one_ends_the_run(sets):
