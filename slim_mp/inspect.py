@@ -12,7 +12,7 @@ from absl import logging
 from slim_mp import catalogue, checkpoint_defaults, checkpoint_flags
 from slim_mp.checkpoint_files import global_step_of, read_contents
 from slim_mp.errors import UsageError
-from slim_mp.program import run_program
+from slim_mp.program import check_unicode, run_program
 from slim_mp.restore import compare
 from slim_mp.scopes import match_scopes, scopes_to_exclude, split_scopes
 from slim_mp.signatures import get_signature
@@ -154,6 +154,7 @@ def main(operands):
     logging.set_verbosity(logging.WARNING)
     if len(operands) != 1:
         raise UsageError(f"Name one checkpoint to inspect; {len(operands)} were given.")
+    check_unicode("The checkpoint", operands[0])
     print(inspect(operands[0], checkpoint_flags.inspection_request()))
 
 

@@ -8,6 +8,7 @@ from absl import flags
 from slim_mp import saved_model
 from slim_mp.errors import UsageError
 from slim_mp.precision import PRECISIONS
+from slim_mp.program import check_unicode
 from slim_mp.subject_flags import define_subject_flags
 
 FLAGS = flags.FLAGS
@@ -63,6 +64,7 @@ def predict_request(operands):
             "mobilenet_v1 photo.jpg"
         )
     model, *files = operands
+    check_unicode("The model", model)
     # Of a train_dir that has exports in it, the newest checkpoint is meant.
     has_checkpoints = os.path.exists(os.path.join(model, "checkpoint"))
     folder = None if has_checkpoints else saved_model.find(model)

@@ -14,6 +14,7 @@ from slim_mp.errors import (
     SlimMPError,
     UsageError,
 )
+from slim_mp.input_files import shown
 
 _MODULES_WITH_FLAGS = (
     "slim_mp.flag_groups",
@@ -54,6 +55,26 @@ def _parse_flags(argv, description):
         _fail(f"{error} (--help lists the flags)", UsageError.exit_code)
 
 
+def check_unicode(name, value):
+    """Refuses bytes that are no UTF-8, which neither TensorFlow nor a file of text can take.
+
+    Args:
+      name: what the value was given for, such as --train_dir.
+      value: what was given; a list is looked through, and what is no text is passed over.
+
+    Raises:
+      UsageError: if it holds such bytes.
+    """
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        try:
+            str(text).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{name} is {shown(text)}, which is not UTF-8; give a name that is, or a link that "
+                "has one."
+            ) from error
+
+
 def run_program(main, takes_operands=False):
     """Parses the flags, runs a program in graph mode, and exits.
 
@@ -71,6 +92,8 @@ def run_program(main, takes_operands=False):
             _fail(
                 f"unexpected argument {arguments[1]!r}; flags begin with --", UsageError.exit_code
             )
+        for name in flags.FLAGS:
+            check_unicode(f"--{name}", flags.FLAGS[name].value)
         logging.set_verbosity(logging.INFO)
         start_graph_mode()
         stopped = main(arguments[1:]) if takes_operands else main()

@@ -12,6 +12,8 @@ from toy_records import make_record, plain_image, write_records
 
 from slim_mp import eval_flags, flag_groups, optimizers, update_flags
 from slim_mp.compat import tf
+from slim_mp.errors import UsageError
+from slim_mp.program import check_unicode
 
 # The flags of research/slim's scripts, which keep their names and defaults.
 TRAINING_DEFAULTS = {
@@ -428,3 +430,32 @@ def test_a_scope_is_a_whole_component_and_a_mistyped_one_offers_near_names(tmp_p
         f"--{flag}=MobilenetV1/Logit",
     )
     assert_refused(result, 2, f"--{flag}", "'MobilenetV1/Logit'", "MobilenetV1/Logits")
+
+
+@pytest.mark.parametrize(
+    ("program", "argument"),
+    [
+        (programs.TRAIN, "--train_dir=/x/a\udcff"),
+        (programs.TRAIN, "--dataset_dir=/x/a\udcff"),
+        (programs.EVALUATE, "--eval_dir=/x/a\udcff"),
+        (programs.EVALUATE, "--checkpoint_path=/x/a\udcff"),
+        ("export_inference_graph", "--export_dir=/x/a\udcff"),
+        ("convert_images", "--output_dir=/x/a\udcff"),
+        ("slim_mp.inspect", "/x/a\udcff"),
+        ("slim_mp.fetch", "/x/a\udcff"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_in_one_line(program, argument):
+    code, out, err = programs.call(program, argument)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert r"'/x/a\udcff'" in err
+    # Of what is no flag, the name is empty.
+    assert argument.rpartition("=")[0] in err
+
+
+def test_text_of_any_language_is_taken():
+    check_unicode("--train_dir", "/größe/薔薇")
+    check_unicode("--scopes", ["a", "b"])
+    check_unicode("--batch_size", 3)
+    with pytest.raises(UsageError, match="--scopes is 'b"):
+        check_unicode("--scopes", ["a", "b\udc80"])
