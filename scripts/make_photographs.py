@@ -3,7 +3,8 @@
     pip install scikit-image scikit-learn
     python scripts/make_photographs.py FOLDER
 
-The images are windows of photographs that come with those two packages. As in a folder that has
+The images are windows of photographs that come with those two packages, one photograph a class: a
+set to try commands on, not to measure by. As in a folder that has
 grown over years, names are not ASCII and hold spaces, formats differ, and one file is broken.
 Running it again writes the same images.
 """
@@ -53,6 +54,8 @@ def write_folder(folder):
     whole = os.path.join(folder, "café", "café nº 1.jpg")
     with open(whole, "rb") as file, open(os.path.join(folder, BROKEN), "wb") as broken:
         broken.write(file.read()[:3000])
+    names = ", ".join(photographs())
+    print(f"{folder}: {WINDOWS} images of each class, {names}; and a broken file.")
 
 
 if __name__ == "__main__":

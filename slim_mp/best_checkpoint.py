@@ -9,6 +9,7 @@ names the checkpoint, decides which one it is.
 import contextlib
 import glob
 import json
+import math
 import os
 import shutil
 
@@ -44,14 +45,15 @@ class BestCheckpoint:
                 metrics = json.load(file)
             name = os.path.basename(metrics["checkpoint"])
             read_contents(os.path.join(self.folder, name))
-            return {"checkpoint": name, "step": metrics["step"], "top1": float(metrics["top1"])}
+            _rank(metrics)
+            return {"checkpoint": name, **_facts(metrics)}
         except (OSError, ValueError, KeyError, TypeError):
             # No folder, no metrics, or no checkpoint: a CheckpointError is a ValueError.
             return None
 
     def is_worse_than(self, metrics):
-        """Whether the checkpoint of some metrics has a higher top-1 than the one that is there."""
-        return self.metrics is None or metrics["top1"] > self.metrics["top1"]
+        """Whether other metrics have a higher top-1, or the same with a lower loss."""
+        return self.metrics is None or _rank(metrics) > _rank(self.metrics)
 
     def keep(self, metrics):
         """Puts a checkpoint in the place of the one that is there.
@@ -81,7 +83,7 @@ class BestCheckpoint:
                 f"({error.strerror}). It is also in --train_dir still: make room, and give the "
                 "same command to go on."
             ) from error
-        self.metrics = {"checkpoint": name, "step": metrics["step"], "top1": metrics["top1"]}
+        self.metrics = {"checkpoint": name, **_facts(metrics)}
 
     def _settle(self, name):
         """Points TensorFlow to the checkpoint that metrics.json names and removes all others."""
@@ -92,6 +94,17 @@ class BestCheckpoint:
             base = os.path.basename(path)
             if not base.startswith(f"{name}.") or base.endswith(_PART):
                 os.remove(path)
+
+
+def _facts(metrics):
+    """What two checkpoints are compared by, and the step."""
+    return {name: metrics[name] for name in ("step", "top1", "loss")}
+
+
+def _rank(metrics):
+    """Orders checkpoints, the best last; a loss that is not finite is written as null."""
+    loss = metrics["loss"]
+    return float(metrics["top1"]), -math.inf if loss is None else -float(loss)
 
 
 def _link_or_copy(source, target):

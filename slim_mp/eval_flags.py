@@ -77,7 +77,8 @@ def _define_output_flags():
         "predictions_csv",
         None,
         "CSV file to write the answer to each image to: file, label, and the five best classes "
-        "with their probabilities.",
+        "with their probabilities. A file that is there is replaced only if it is such a one, or "
+        "empty, and not the list of images (--dataset_dir).",
     )
     flags.DEFINE_boolean(
         "plots",
@@ -118,7 +119,8 @@ def define_validation_flags():
     flags.DEFINE_boolean(
         "keep_best",
         False,
-        "Keep the checkpoint with the highest top-1 in the folder `best` in --train_dir.",
+        "Keep the checkpoint with the highest top-1, of equal ones that with the lowest loss, in "
+        "the folder `best` in --train_dir.",
     )
     flags.DEFINE_float(
         "stop_at_top1",
@@ -192,6 +194,16 @@ def watch_config():
     return None
 
 
+def _check_predictions_csv():
+    """Refuses the list of images, which may be a file of predictions itself."""
+    paths = [path and os.path.expanduser(path) for path in (FLAGS.predictions_csv, FLAGS.dataset_dir)]
+    if all(path and os.path.exists(path) for path in paths) and os.path.samefile(*paths):
+        raise UsageError(
+            f"--predictions_csv={FLAGS.predictions_csv} is the list of images in --dataset_dir, "
+            "and would be replaced: give another path."
+        )
+
+
 def eval_config(network_fn, choices, clones):
     """Returns the EvalConfig of the flags.
 
@@ -203,6 +215,7 @@ def eval_config(network_fn, choices, clones):
     Raises:
       UsageError: if a value is out of its range; the message names the flag.
     """
+    _check_predictions_csv()
     crops = {"crops": int(FLAGS.eval_crops), "central_fraction": FLAGS.central_fraction}
     return EvalConfig(
         inference=InferenceConfig(

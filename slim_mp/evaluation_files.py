@@ -22,8 +22,9 @@ def write_metrics(folder, metrics):
       OSError: if it cannot be written; the old file is then as it was.
     """
     rest = to_json(row_of(metrics), indent=2).removesuffix("\n}")
-    by_class = ",\n".join(f"    {json.dumps(row)}" for row in metrics["per_class"])
-    text = f'{rest},\n  "per_class": [\n{by_class}\n  ]\n}}\n'
+    by_class = [f"    {json.dumps(row, ensure_ascii=False)}" for row in metrics["per_class"]]
+    rows = ",\n".join(by_class)
+    text = f'{rest},\n  "per_class": [\n{rows}\n  ]\n}}\n'
     write_whole(os.path.join(folder, METRICS_NAME), text)
 
 

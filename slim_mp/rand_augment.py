@@ -27,7 +27,8 @@ def rand_augment(image, layers, magnitude, seed):
     """Changes an image by some random operations.
 
     Args:
-      image: float32 tensor [height, width, channels] in [0, 255], of static shape.
+      image: float32 tensor [height, width, channels], of static shape. Values outside [0, 255], to
+        which bicubic resizing leads, are taken for the nearest in it.
       layers: an int, how many operations, one after the other.
       magnitude: a float from 0 to 10, how strong they are.
       seed: int32 or int64 tensor [2]; the result is a function of it.
@@ -36,6 +37,7 @@ def rand_augment(image, layers, magnitude, seed):
       float32 tensor [height, width, channels] in [0, 255].
     """
     strength = magnitude / 10
+    image = tf.clip_by_value(image, 0.0, _WHITE)
     for one in tf.unstack(tf.random.experimental.stateless_split(seed, layers)):
         choice, sign = tf.unstack(tf.random.experimental.stateless_split(one, 2))
         number = tf.random.stateless_uniform([], choice, 0, len(OPERATIONS), tf.int32)

@@ -24,7 +24,8 @@ def make(folder, step):
     facts = trained_with.TrainedWith("lenet", 3, 0, "lenet", 28)
     trained_with.write(str(folder), facts)
     prefix = str(folder / f"model.ckpt-{step}")
-    return {"step": step, "checkpoint": prefix, "top1": step / 100, "per_class": [{"label": 0}]}
+    figures = {"step": step, "checkpoint": prefix, "top1": step / 100, "loss": 1.0}
+    return {**figures, "per_class": [{"label": 0}]}
 
 
 def factor_in(folder):
@@ -47,7 +48,7 @@ EXPECTED = [
 
 def test_the_better_one_takes_the_place_of_the_other(tmp_path):
     best = BestCheckpoint(str(tmp_path))
-    assert best.is_worse_than({"top1": 0.0})
+    assert best.is_worse_than({"top1": 0.0, "loss": 1.0})
     for step in (10, 20):
         metrics = make(tmp_path, step)
         assert best.is_worse_than(metrics)
@@ -59,9 +60,11 @@ def test_the_better_one_takes_the_place_of_the_other(tmp_path):
     assert found == {**metrics, "checkpoint": str(tmp_path / "best" / "model.ckpt-20")}
     # A run that goes on knows it.
     again = BestCheckpoint(str(tmp_path))
-    assert again.metrics == {"checkpoint": "model.ckpt-20", "step": 20, "top1": 0.2}
-    assert not again.is_worse_than({"top1": 0.2})
-    assert again.is_worse_than({"top1": 0.21})
+    assert again.metrics == {"checkpoint": "model.ckpt-20", "step": 20, "top1": 0.2, "loss": 1.0}
+    assert again.is_worse_than({"top1": 0.21, "loss": 9.0})
+    assert again.is_worse_than({"top1": 0.2, "loss": 0.9})
+    for loss in (1.0, 1.1, None):
+        assert not again.is_worse_than({"top1": 0.2, "loss": loss})
 
 
 @pytest.mark.parametrize("links", [True, False])

@@ -91,6 +91,13 @@ def augmented(layers, magnitude, count, image=PHOTOGRAPH):
         return np.stack([session.run(result, {seed: [3, n]}) for n in range(count)])
 
 
+def test_values_that_resizing_led_out_of_the_range_are_taken_for_its_ends():
+    image = PHOTOGRAPH * 4.0 - 300
+    assert image.min() < 0 and image.max() > 255
+    clipped = np.clip(image, 0, 255)
+    np.testing.assert_array_equal(augmented(2, 9, 60, image), augmented(2, 9, 60, clipped))
+
+
 def test_all_operations_are_drawn_with_both_signs():
     found = augmented(1, 9, 300)
     assert found.min() >= 0 and found.max() <= 255
