@@ -135,7 +135,7 @@ def _transfer(url, target):
     if start:
         request.add_header("Range", f"bytes={start}-")
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        with _open(request) as response:
             if response.status != http.client.PARTIAL_CONTENT or _first_byte(response) != start:
                 start = 0
             _receive(response, target, start)
@@ -144,6 +144,14 @@ def _transfer(url, target):
             _handle_status(error, url, target, start)
     except _CONNECTION_ERRORS as error:
         raise _BrokenError(getattr(error, "reason", None) or error) from error
+
+
+def _open(request):
+    try:
+        return urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except ValueError as error:
+        # The address itself was checked, but not what a server or the environment adds.
+        raise http.client.InvalidURL(f"a redirect or the proxy is no address: {error}") from error
 
 
 def _first_byte(response):

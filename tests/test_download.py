@@ -98,6 +98,14 @@ def test_a_server_that_stops_for_good_leaves_the_part(site, tmp_path):
     assert (tmp_path / "file.part").read_bytes() == BODY[:500_000]
 
 
+@pytest.mark.parametrize("address", ["http://[bad", f"http://{'a' * 90}/"])
+def test_a_server_that_redirects_to_what_is_no_address(site, tmp_path, address):
+    site.redirect = address
+    with pytest.raises(CheckpointError, match="a redirect or the proxy is no"):
+        download.download(site.url + "/file", str(tmp_path / "file"))
+    assert not os.listdir(tmp_path)
+
+
 def test_no_server_at_all(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

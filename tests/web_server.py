@@ -15,6 +15,7 @@ class Site:
       cut_after: how many bytes of a response to send before the connection is closed, for each of
         the next responses in turn.
       statuses: errors to answer with, for each of the next requests in turn.
+      redirect: the address to send every request to, or None.
       requests: pairs of path and Range header, as they came.
       lengths: whether responses say how long they are.
     """
@@ -24,6 +25,7 @@ class Site:
         self.ranges = True
         self.cut_after = []
         self.statuses = []
+        self.redirect = None
         self.requests = []
         self.lengths = True
         self.url = None
@@ -39,6 +41,11 @@ def _handler(site):
             site.requests.append((self.path, wanted))
             if site.statuses:
                 self.send_error(site.statuses.pop(0))
+                return
+            if site.redirect:
+                self.send_response(302)
+                self.send_header("Location", site.redirect)
+                self.end_headers()
                 return
             body = site.body
             if isinstance(body, dict):
