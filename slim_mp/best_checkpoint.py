@@ -31,12 +31,21 @@ class BestCheckpoint:
 
         Args:
           train_dir: the folder of the run.
+
+        Raises:
+          CheckpointError: if something was left undone and cannot be written.
         """
         self._train_dir = train_dir
         self.folder = os.path.join(train_dir, FOLDER_NAME)
         self.metrics = self._read_metrics()
         if self.metrics:
-            self._settle(self.metrics["checkpoint"])
+            try:
+                self._settle(self.metrics["checkpoint"])
+            except OSError as error:
+                raise CheckpointError(
+                    f"{self.folder} is not as a run that ended leaves it, and cannot be put in "
+                    f"order ({error.strerror}); make it writable, or leave out --keep_best."
+                ) from error
 
     def _read_metrics(self):
         """The metrics of the checkpoint that is there, or None if there is none."""
@@ -88,12 +97,23 @@ class BestCheckpoint:
     def _settle(self, name):
         """Points TensorFlow to the checkpoint that metrics.json names and removes all others."""
         state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
-        write_whole(os.path.join(self.folder, "checkpoint"), state)
+        path = os.path.join(self.folder, "checkpoint")
+        if _content(path) != state.encode("utf-8"):
+            write_whole(path, state)
         kind = f"{name.rpartition('-')[0]}-*"
         for path in glob.glob(os.path.join(glob.escape(self.folder), kind)):
             base = os.path.basename(path)
             if not base.startswith(f"{name}.") or base.endswith(_PART):
                 os.remove(path)
+
+
+def _content(path):
+    """The bytes of a file, or None if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
 
 
 def _facts(metrics):

@@ -134,6 +134,21 @@ def test_a_full_disk_is_an_error_that_leaves_the_old_one(tmp_path, monkeypatch):
     assert BestCheckpoint(str(tmp_path)).metrics["step"] == 10
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "model.ckpt-20.index"])
+def test_a_folder_that_cannot_be_written_matters_only_if_it_must_be(tmp_path, monkeypatch, name):
+    BestCheckpoint(str(tmp_path)).keep(make(tmp_path, 10))
+
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    for function in ("remove", "replace"):
+        monkeypatch.setattr(os, function, refuse)
+    assert BestCheckpoint(str(tmp_path)).metrics["step"] == 10
+    (tmp_path / "best" / name).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"be put in order \(Read-only file system\); make"):
+        BestCheckpoint(str(tmp_path))
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"step": 1}', '{"checkpoint": 3, "top1": 1}'])
 def test_metrics_that_are_none_are_those_of_no_checkpoint(tmp_path, text):
     BestCheckpoint(str(tmp_path)).keep(make(tmp_path, 10))
