@@ -204,4 +204,7 @@ def open_whole(path, **options):
         except BaseException:
             with contextlib.suppress(OSError):
                 os.remove(file.name)
+            # What found no room is still to be written; a second error would hide the first.
+            with contextlib.suppress(OSError):
+                file.close()
             raise

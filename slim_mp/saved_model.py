@@ -50,7 +50,9 @@ def write(folder, network_fn, spec, weights, label_names):
             try:
                 _save(folder, session, tensors, saver)
             except tf.errors.OpError as error:
-                raise OSError(errno.EIO, reason(error)) from error
+                # Before the last semicolon is the path of a temporary file.
+                words = reason(error).rsplit("; ", 1)[-1]
+                raise OSError(errno.EIO, words) from error
 
 
 def _save(folder, session, tensors, saver):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import stat
 
 import pytest
@@ -73,13 +74,28 @@ def test_a_pipe_or_a_device_is_never_replaced(tmp_path, name):
     assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
 
 
-def test_a_full_disk_is_said_to_be_full_under_the_path_that_was_given(tmp_path):
+@contextlib.contextmanager
+def small_files():
+    """While open, no file can grow beyond 5000 bytes, as on a disk that gets full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [5001, 5_000_000])
+def test_a_full_disk_is_said_to_be_full_under_the_path_that_was_given(tmp_path, size):
     settings = tiny_exports.config("none", tflite=str(tmp_path / "mine"))
     with (
-        pytest.raises(UsageError, match=r"--tflite=.*/mine cannot be written \(No space left"),
-        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(UsageError, match=r"--tflite=.*/mine cannot be written \(File too large"),
+        small_files(),
+        contextlib.ExitStack() as stack,
     ):
-        export._written(settings, "tflite", full, b"content")
+        file = reserve(stack, settings.tflite, "tflite", tflite_model.KIND)
+        export._written(settings, "tflite", file, bytes(size))
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_full_disk_under_a_saved_model_is_one_line(folder, tmp_path, monkeypatch):
@@ -88,7 +104,7 @@ def test_a_full_disk_under_a_saved_model_is_one_line(folder, tmp_path, monkeypat
         raise tf.errors.ResourceExhaustedError(None, None, f"x; No space left on device{trace}")
 
     monkeypatch.setattr(saved_model, "_save", fail)
-    with pytest.raises(UsageError, match=r"--export_dir=.*\(x; No space left .*\): [^\n]*$"):
+    with pytest.raises(UsageError, match=r"--export_dir=.*\(No space left .*\): [^\n]*$"):
         tiny_exports.run(tiny_exports.config(str(folder), export_dir=str(tmp_path / "model")))
     assert os.listdir(tmp_path) == []
 
