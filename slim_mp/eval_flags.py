@@ -196,8 +196,8 @@ def watch_config():
 
 def _check_predictions_csv():
     """Refuses the list of images, which may be a file of predictions itself."""
-    paths = [path and os.path.expanduser(path) for path in (FLAGS.predictions_csv, FLAGS.dataset_dir)]
-    if all(path and os.path.exists(path) for path in paths) and os.path.samefile(*paths):
+    paths = [FLAGS.predictions_csv or "", os.path.expanduser(FLAGS.dataset_dir or "")]
+    if all(map(os.path.exists, paths)) and os.path.samefile(*paths):
         raise UsageError(
             f"--predictions_csv={FLAGS.predictions_csv} is the list of images in --dataset_dir, "
             "and would be replaced: give another path."

@@ -4,10 +4,12 @@ import csv
 import os
 
 import numpy as np
+import programs
 import pytest
 import table_runs
+from made_checkpoints import network_arrays, save
 from table_runs import CLASSES, COUNT, labels, table
-from toy_records import make_feature, plain_image, write_records
+from toy_records import encode, make_feature, plain_image, write_records
 
 from slim_mp import data, evaluate
 from slim_mp.class_names import Classes
@@ -141,3 +143,23 @@ def test_a_place_that_cannot_be_written_is_found_before_the_work(tmp_path, place
     config = table_runs.config(tmp_path, "none", {"predictions_csv": str(tmp_path / place)})
     with pytest.raises(UsageError, match="--predictions_csv="):
         evaluate.evaluate(config, None, None)
+
+
+def test_the_list_of_images_is_not_replaced_though_it_may_be_predictions(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.png").write_bytes(encode(np.zeros([28, 28], np.uint8)))
+    path = tmp_path / "list.csv"
+    text = "file,label,label_name,top1,split\na.png,0,,,train\nb.png,1,,,test\n"
+    path.write_text(text)
+    code, _, err = programs.call(
+        programs.EVALUATE,
+        f"--checkpoint_path={save(tmp_path / 'model.ckpt', network_arrays('lenet', 2))}",
+        "--model_name=lenet",
+        f"--dataset_dir={path}",
+        "--dataset_split_name=test",
+        f"--eval_dir={tmp_path / 'eval'}",
+        f"--predictions_csv={tmp_path / '.' / 'list.csv'}",
+    )
+    assert code == 2, err
+    assert "is the list of images in --dataset_dir" in err
+    assert path.read_text() == text
