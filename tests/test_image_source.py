@@ -46,11 +46,11 @@ class Graph:
     def run(self, result, encoded, numbers=(0, 0, 1, 1)):
         return self.session.run(result, {self.encoded: encoded, self.numbers: numbers})
 
-    def preprocess(self, style, encoded, is_training, decoded_whole=False, channels=3):
+    def result(self, style, is_training, decoded_whole=False, channels=3, size=SIZE):
         """The result of a style, with the window decoded alone or the image as a whole."""
-        key = (style, is_training, decoded_whole, channels)
+        key = (style, is_training, decoded_whole, channels, size)
         if key not in self.results:
-            args = (SIZE, SIZE, is_training, self.seed)
+            args = (size, size, is_training, self.seed)
             with self.graph.as_default():
                 image = decoding.decode_image(self.encoded, channels)
                 self.results[key] = (
@@ -58,7 +58,10 @@ class Graph:
                     if decoded_whole
                     else preprocessing.preprocess_encoded(style, self.encoded, channels, *args)
                 )
-        return self.run(self.results[key], encoded)
+        return self.results[key]
+
+    def preprocess(self, style, encoded, is_training, **choices):
+        return self.run(self.result(style, is_training, **choices), encoded)
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +202,28 @@ def test_a_window_is_decoded_alone(graph):
     ran = {n.timeline_label for d in run_metadata.step_stats.dev_stats for n in d.node_stats}
     assert any("DecodeAndCropJpeg" in label for label in ran)
     assert not any("DecodeImage" in label for label in ran)
+
+
+def largest_tensor(graph, result, encoded):
+    """Bytes of the largest tensor that any operation makes while a result is computed."""
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)
+    graph.session.run(result, {graph.encoded: encoded}, options=options, run_metadata=metadata)
+    return max(
+        output.tensor_description.allocation_description.requested_bytes
+        for device in metadata.step_stats.dev_stats
+        for node in device.node_stats
+        for output in node.output
+    )
+
+
+@pytest.mark.parametrize("kind", ["wide", "wide png", "high"])
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("style", preprocessing.PREPROCESSINGS)
+def test_the_memory_for_an_extreme_image_is_bounded(graph, style, is_training, kind):
+    size = 224
+    result = graph.result(style, is_training, size=size)
+    most = largest_tensor(graph, result, UNUSUAL[kind])
+    # The lines that the result needs, in float32; resized to a shorter side of 256 the image would
+    # take three times as much.
+    assert 12 * size * size <= most <= 12 * size * 20000
