@@ -1,7 +1,7 @@
 """Leaves bad records and image files out, up to a limit: names, counts and replaces them.
 
 Only where a limit is given: the examples of each batch then go through a small pipeline of their
-own, in which they may fail. That costs about a sixth of the time of an image.
+own, in which they may fail. That costs up to a sixth of the time of an image.
 """
 
 import threading
