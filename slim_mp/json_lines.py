@@ -49,8 +49,8 @@ def check_rows(path, column, flag):
         for line in file:
             if not _may_be_row(line, column):
                 raise UsageError(
-                    f"{path} holds {shown(line)}, which is no row that a run appends and would be "
-                    f"lost: give another --{flag}, or move that file."
+                    f"{path} holds {shown(line.rstrip())}, which is no row that a run appends, and "
+                    f"would be lost: give another --{flag}, or move that file."
                 )
 
 

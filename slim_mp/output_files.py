@@ -90,7 +90,7 @@ def check_file(path, flag, kind):
     if beginning and not kind.beginning.match(beginning):
         raise UsageError(
             f"--{flag}={path} is not {kind.name}, and would be replaced by one: give another path, "
-            "or remove that file."
+            "or move that file."
         )
 
 

@@ -50,7 +50,7 @@ def test_only_files_of_its_own_kind_may_be_replaced(folder, name):
     others = {other for other in os.listdir(folder) if KINDS.get(other) is not KINDS[name]}
     assert {"model.ckpt.index", "model.ckpt.data-00000-of-00001", "list.csv"} < others
     for other in others:
-        with pytest.raises(UsageError, match=rf"--f=.* is not {KINDS[name].name}, .* or remove"):
+        with pytest.raises(UsageError, match=rf"--f=.* is not {KINDS[name].name}, .* or move"):
             check_file(str(folder / other), "f", KINDS[name])
 
 
