@@ -1,7 +1,6 @@
-"""Batches of a tf.data service: a real dispatcher and real workers, inside this process."""
+"""Batches of a tf.data service: a real dispatcher and real workers."""
 
 import collections
-import contextlib
 import dataclasses
 import socket
 import time
@@ -9,6 +8,7 @@ import time
 import numpy as np
 import pytest
 import web_server
+from data_service import running_service
 from image_sets import image_set
 from test_data import training_numbers
 from toy_records import CONFIG, numbers_of, run_batches, write_numbered
@@ -17,22 +17,6 @@ from slim_mp import data, dataset_service
 from slim_mp.augmentation import AugmentationConfig
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
-
-_service = tf.compat.v2.data.experimental.service
-
-
-@contextlib.contextmanager
-def running_service(num_workers):
-    """While open, there is a service; yields its address."""
-    dispatcher = _service.DispatchServer()
-    place = dispatcher.target.removeprefix("grpc://")
-    config = _service.WorkerConfig(dispatcher_address=place, heartbeat_interval_ms=100)
-    workers = [_service.WorkerServer(config) for _ in range(num_workers)]
-    try:
-        yield dispatcher.target
-    finally:
-        for server in (*workers, dispatcher):
-            server._stop()
 
 
 @pytest.fixture(scope="module")
