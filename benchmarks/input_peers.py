@@ -13,6 +13,15 @@ import time
 SIZE = 224
 
 
+def _torchvision_steps(colours, is_training):
+    from torchvision.transforms import v2
+
+    if not is_training:
+        return [v2.Resize(256), v2.CenterCrop(SIZE)]
+    steps = [v2.RandomResizedCrop(SIZE, scale=(0.05, 1.0)), v2.RandomHorizontalFlip()]
+    return [*steps, v2.ColorJitter(32 / 255, 0.5, 0.5, 0.2)] if colours else steps
+
+
 def _torchvision(colours, is_training):
     """Pillow decodes, torchvision transforms, as its documentation of training has it."""
     import torch
@@ -21,13 +30,7 @@ def _torchvision(colours, is_training):
 
     torch.set_num_threads(1)
     last = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
-    if is_training:
-        steps = [v2.RandomResizedCrop(SIZE, scale=(0.05, 1.0)), v2.RandomHorizontalFlip()]
-        if colours:
-            steps.append(v2.ColorJitter(32 / 255, 0.5, 0.5, 0.2))
-    else:
-        steps = [v2.Resize(256), v2.CenterCrop(SIZE)]
-    transform = v2.Compose(steps + last)
+    transform = v2.Compose(_torchvision_steps(colours, is_training) + last)
     return lambda encoded: transform(Image.open(io.BytesIO(encoded)).convert("RGB")).numpy()
 
 
@@ -39,13 +42,7 @@ def _torchvision_tensors(colours, is_training):
 
     torch.set_num_threads(1)
     last = [v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
-    if is_training:
-        steps = [v2.RandomResizedCrop(SIZE, scale=(0.05, 1.0)), v2.RandomHorizontalFlip()]
-        if colours:
-            steps.append(v2.ColorJitter(32 / 255, 0.5, 0.5, 0.2))
-    else:
-        steps = [v2.Resize(256), v2.CenterCrop(SIZE)]
-    transform = v2.Compose(steps + last)
+    transform = v2.Compose(_torchvision_steps(colours, is_training) + last)
 
     def run(encoded):
         data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
