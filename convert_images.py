@@ -6,9 +6,9 @@ convert_images.py --input=PHOTOS --output_dir=DIR --dataset_name=photos
 import sys
 
 try:
-    from slim_mp import conversion_flags
-    from slim_mp.convert import convert
-    from slim_mp.program import run_program
+    from slim_mp.conversion.convert import convert
+    from slim_mp.flags import conversion_flags
+    from slim_mp.flags.program import run_program
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""
     print(f"convert_images: error: {error}{hint}", file=sys.stderr)

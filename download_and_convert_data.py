@@ -6,9 +6,9 @@ download_and_convert_data.py --dataset_name=flowers --dataset_dir=DIR
 import sys
 
 try:
-    from slim_mp import conversion_flags
-    from slim_mp.program import run_program
-    from slim_mp.published_data import download_and_convert
+    from slim_mp.conversion.published_data import download_and_convert
+    from slim_mp.flags import conversion_flags
+    from slim_mp.flags.program import run_program
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""
     print(f"download_and_convert_data: error: {error}{hint}", file=sys.stderr)

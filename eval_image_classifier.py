@@ -9,9 +9,10 @@ try:
     from absl import logging
 
     from nets import nets_factory
-    from slim_mp import checkpoint_flags, eval_flags, evaluate, flags, watching
-    from slim_mp.metrics import describe, describe_classes
-    from slim_mp.program import run_program
+    from slim_mp.evaluation import evaluate, watching
+    from slim_mp.evaluation.metrics import describe, describe_classes
+    from slim_mp.flags import checkpoint_flags, eval_flags, flags
+    from slim_mp.flags.program import run_program
     from slim_mp.stop_signals import StopRequested, StopSignals
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""

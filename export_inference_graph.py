@@ -10,8 +10,9 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import export, export_flags, slim_graph
-    from slim_mp.program import run_program
+    from slim_mp.export import export, slim_graph
+    from slim_mp.flags import export_flags
+    from slim_mp.flags.program import run_program
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""
     print(f"export_inference_graph: error: {error}{hint}", file=sys.stderr)

@@ -7,8 +7,9 @@ import sys
 
 try:
     from nets import nets_factory
-    from slim_mp import checkpoint_flags, eval_flags, flag_groups, flags, train
-    from slim_mp.program import run_program
+    from slim_mp.flags import checkpoint_flags, eval_flags, flag_groups, flags
+    from slim_mp.flags.program import run_program
+    from slim_mp.training import train
 except ImportError as error:
     hint = f"; pip install the project, or {error.name} alone" if error.name else ""
     print(f"train_image_classifier: error: {error}{hint}", file=sys.stderr)

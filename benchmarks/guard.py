@@ -17,8 +17,8 @@ import numpy as np
 
 import slim_mp
 from nets import nets_factory
-from slim_mp import diagnosis
 from slim_mp.compat import start_graph_mode, tf
+from slim_mp.training import diagnosis
 from slim_mp.update_ops import assigned_values
 
 PLAIN, AGAIN, GUARDED = "without", "without, again", "with"

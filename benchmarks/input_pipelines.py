@@ -3,15 +3,9 @@
 Each takes the bytes of a file, string tensor [], and a seed, int64 tensor [2].
 """
 
-from slim_mp import (
-    colours,
-    crops,
-    image_source,
-    inception_preprocessing,
-    preprocessing,
-    resampling,
-)
+from slim_mp import preprocessing
 from slim_mp.compat import tf
+from slim_mp.preprocessing import colours, crops, image_source, inception_preprocessing, resampling
 
 SIZE = 224
 

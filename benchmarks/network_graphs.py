@@ -5,7 +5,7 @@ import math
 import re
 
 from slim_mp.compat import tf
-from slim_mp.train_graph import classification_loss
+from slim_mp.training.train_graph import classification_loss
 
 HALF = (tf.float16, tf.bfloat16)
 

@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from slim_mp.compat import tf
 
 DEFAULT_FOLDER = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), os.pardir, "slim_mp", "digits"
+    os.path.dirname(os.path.abspath(__file__)), os.pardir, "slim_mp", "data", "digits"
 )
 VALIDATION_EVERY = 5
 

@@ -13,8 +13,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 
-from slim_mp import imagenet_names
-from slim_mp.output_files import write_whole
+from slim_mp.data import imagenet_names
+from slim_mp.files.output_files import write_whole
 
 
 def words_of(line):

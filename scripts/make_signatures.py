@@ -15,8 +15,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 
 from nets.nets_factory import NETWORKS, get_network_fn
+from slim_mp.checkpoints.signatures import ANY_SIZE, CLASSES, PATH
 from slim_mp.compat import start_graph_mode, tf
-from slim_mp.signatures import ANY_SIZE, CLASSES, PATH
 
 # Primes, so that no layer has as many channels.
 FIRST_CLASSES, SECOND_CLASSES = 1009, 1013

@@ -9,15 +9,16 @@ import re
 
 from absl import logging
 
-from slim_mp import catalogue, checkpoint_flags
-from slim_mp.checkpoint_files import read_contents
-from slim_mp.download import download, sha256_of
+from slim_mp.checkpoints import catalogue
+from slim_mp.checkpoints.checkpoint_files import read_contents
+from slim_mp.checkpoints.identity import identify
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.identity import identify
-from slim_mp.input_files import reading
-from slim_mp.output_files import make_folder, write_whole
-from slim_mp.program import run_program
-from slim_mp.unpack import unpack
+from slim_mp.files.download import download, sha256_of
+from slim_mp.files.input_files import reading
+from slim_mp.files.output_files import make_folder, write_whole
+from slim_mp.files.unpack import unpack
+from slim_mp.flags import checkpoint_flags
+from slim_mp.flags.program import run_program
 
 
 def fetch(entry, folder, mirror=None):

@@ -9,13 +9,14 @@ import math
 
 from absl import logging
 
-from slim_mp import catalogue, checkpoint_defaults, checkpoint_flags
-from slim_mp.checkpoint_files import global_step_of, read_contents
+from slim_mp.checkpoints import catalogue, checkpoint_defaults
+from slim_mp.checkpoints.checkpoint_files import global_step_of, read_contents
+from slim_mp.checkpoints.restore import compare
+from slim_mp.checkpoints.scopes import match_scopes, scopes_to_exclude, split_scopes
+from slim_mp.checkpoints.signatures import get_signature
 from slim_mp.errors import UsageError
-from slim_mp.program import check_unicode, run_program
-from slim_mp.restore import compare
-from slim_mp.scopes import match_scopes, scopes_to_exclude, split_scopes
-from slim_mp.signatures import get_signature
+from slim_mp.flags import checkpoint_flags
+from slim_mp.flags.program import check_unicode, run_program
 
 
 def _lines(rows):

@@ -11,19 +11,14 @@ import os
 from absl import logging
 
 from nets import nets_factory
-from slim_mp import (
-    checkpoint_flags,
-    flags,
-    report_figure,
-    report_flags,
-    report_page,
-    report_plot,
-)
 from slim_mp.errors import UsageError
-from slim_mp.measurement import measure
-from slim_mp.output_files import make_folder, write_whole
-from slim_mp.program import run_program
-from slim_mp.report_findings import find
+from slim_mp.figures import report_figure
+from slim_mp.files.output_files import make_folder, write_whole
+from slim_mp.flags import checkpoint_flags, flags, report_flags
+from slim_mp.flags.program import run_program
+from slim_mp.report import report_page, report_plot
+from slim_mp.report.measurement import measure
+from slim_mp.report.report_findings import find
 
 
 def write_report(findings, folder):

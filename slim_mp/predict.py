@@ -11,11 +11,13 @@ import contextlib
 from absl import logging
 
 from nets import nets_factory
-from slim_mp import checkpoint_model, distribution, predict_flags, saved_model, subject_flags
-from slim_mp.best_classes import predict, printable
+from slim_mp import distribution
 from slim_mp.errors import DataError
-from slim_mp.input_files import few
-from slim_mp.program import run_program
+from slim_mp.export import checkpoint_model, saved_model
+from slim_mp.export.best_classes import predict, printable
+from slim_mp.files.input_files import few
+from slim_mp.flags import predict_flags, subject_flags
+from slim_mp.flags.program import run_program
 
 
 @contextlib.contextmanager

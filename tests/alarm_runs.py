@@ -4,9 +4,10 @@ import contextlib
 
 import tiny_runs
 
-from slim_mp import distribution, optimizers, train_graph
+from slim_mp import distribution
 from slim_mp.compat import tf
-from slim_mp.watch import Watch
+from slim_mp.training import optimizers, train_graph
+from slim_mp.training.watch import Watch
 
 GOOD_STEPS = 2
 

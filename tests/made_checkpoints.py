@@ -5,7 +5,7 @@ import tarfile
 
 import oracle
 
-from slim_mp.checkpoint_files import Contents
+from slim_mp.checkpoints.checkpoint_files import Contents
 from slim_mp.compat import tf
 
 

@@ -7,8 +7,8 @@ import pathlib
 from skimage import data as photographs
 from toy_records import encode
 
-from slim_mp import convert
 from slim_mp.compat import tf
+from slim_mp.conversion import convert
 
 CONVERT = "convert_images"
 CLASSES = ("daisy", "ökö haus", "花")

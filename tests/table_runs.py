@@ -5,9 +5,10 @@ import os
 import numpy as np
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import data, distribution, evaluate
+from slim_mp import data, distribution
 from slim_mp.compat import tf
-from slim_mp.evaluator import InferenceConfig
+from slim_mp.evaluation import evaluate
+from slim_mp.evaluation.evaluator import InferenceConfig
 
 CLASSES = 7
 COUNT = 23

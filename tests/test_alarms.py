@@ -7,9 +7,9 @@ from alarm_runs import GOOD_STEPS, overflow, overflow_in_half, overflow_of_gradi
 from fakes import tiny_arg_scope
 
 import slim_mp
-from slim_mp import optimizers, train_config
 from slim_mp.compat import slim, tf
 from slim_mp.errors import NumericsError
+from slim_mp.training import optimizers, train_config
 
 LAYERS = ["alarm/conv1", "alarm/conv2", "alarm/aux", "alarm/logits"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from skimage import data as photographs
 
-from slim_mp.augmentation import AugmentationConfig, erase
 from slim_mp.compat import tf
+from slim_mp.data.augmentation import AugmentationConfig, erase
+from slim_mp.data.mixing import mix
 from slim_mp.errors import UsageError
-from slim_mp.mixing import mix
 
 PHOTOGRAPH = photographs.chelsea()[:48, :64].astype(np.float32) / 127.5 - 1
 DRAWS = 200

@@ -8,8 +8,8 @@ from image_sets import image_set
 from toy_records import CONFIG, encode, numbers_of, run_batches
 
 from slim_mp import data
-from slim_mp.augmentation import AugmentationConfig
 from slim_mp.compat import tf
+from slim_mp.data.augmentation import AugmentationConfig
 from slim_mp.errors import UsageError
 
 KINDS = {

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import optimizers, train_graph
 from slim_mp.compat import tf
 from slim_mp.number_range import RANGES
 from slim_mp.recommended_scale import HEADROOM
-from slim_mp.train_config import LossScaleConfig
+from slim_mp.training import optimizers, train_graph
+from slim_mp.training.train_config import LossScaleConfig
 
 AUTO = LossScaleConfig(auto=True)
 

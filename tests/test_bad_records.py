@@ -10,10 +10,11 @@ from image_sets import image_set
 from test_input_errors import BAD_RECORDS, JPEG, flip_last_payload_byte
 from toy_records import CONFIG, make_record, numbers_of, plain_image, run_batches, write_records
 
-from slim_mp import data, distribution, measurement
-from slim_mp.bad_records import BadRecords
+from slim_mp import data, distribution
 from slim_mp.compat import tf
+from slim_mp.data.bad_records import BadRecords
 from slim_mp.errors import DataError
+from slim_mp.report import measurement
 
 EXAMPLES = 30
 BAD = {2: make_record(JPEG[:3000], 2), 3: b"\xff\xff\xff", 17: make_record(plain_image(17), 11)}

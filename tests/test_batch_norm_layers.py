@@ -7,9 +7,9 @@ from fakes import tiny_arg_scope, tiny_network
 
 import slim_mp
 from nets import nets_factory
-from slim_mp import batch_norm_layers, train_config
 from slim_mp.compat import slim, tf
 from slim_mp.errors import NumericsError
+from slim_mp.training import batch_norm_layers, train_config
 
 DTYPES = ["fp32", "fp16", "bf16"]
 HEAD = "tiny/logits"

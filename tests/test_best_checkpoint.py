@@ -7,11 +7,12 @@ import shutil
 import pytest
 import table_runs
 
-from slim_mp import best_checkpoint, trained_with
-from slim_mp.best_checkpoint import BestCheckpoint
-from slim_mp.checkpoint_files import find_checkpoint
+from slim_mp.checkpoints import trained_with
+from slim_mp.checkpoints.checkpoint_files import find_checkpoint
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError
+from slim_mp.training import best_checkpoint
+from slim_mp.training.best_checkpoint import BestCheckpoint
 
 
 class Killed(BaseException):

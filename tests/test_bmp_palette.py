@@ -8,8 +8,8 @@ from PIL import Image
 from skimage import data as photographs
 from toy_records import encode
 
-from slim_mp import decoding
 from slim_mp.compat import tf
+from slim_mp.preprocessing import decoding
 
 PHOTOGRAPH = photographs.chelsea()[:60, :81]
 

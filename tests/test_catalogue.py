@@ -14,10 +14,12 @@ from made_checkpoints import network_arrays, pack, save
 from web_server import serve
 
 from nets.nets_factory import NETWORKS
-from slim_mp import catalogue, download, fetch
-from slim_mp.checkpoint_files import read_contents
+from slim_mp import fetch
+from slim_mp.checkpoints import catalogue
+from slim_mp.checkpoints.checkpoint_files import read_contents
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
+from slim_mp.files import download
 from slim_mp.preprocessing import PREPROCESSINGS
 
 CHECKPOINTS = pathlib.Path(__file__).parent.parent / "checkpoints"

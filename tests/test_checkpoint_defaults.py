@@ -9,7 +9,7 @@ import programs
 import pytest
 from made_checkpoints import network_arrays, save
 
-from slim_mp.checkpoint_defaults import (
+from slim_mp.checkpoints.checkpoint_defaults import (
     EVALUATE,
     RESUME,
     WARM_START,
@@ -19,8 +19,8 @@ from slim_mp.checkpoint_defaults import (
     choose,
     know,
 )
+from slim_mp.checkpoints.identity import Identity
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.identity import Identity
 
 IMAGENET = 1001
 DEFAULT = "inception_v3"

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from slim_mp import checkpoint_files
+from slim_mp.checkpoints import checkpoint_files
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError
 

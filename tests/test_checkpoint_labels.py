@@ -2,10 +2,10 @@
 
 import pytest
 
-from slim_mp.checkpoint_defaults import Known
-from slim_mp.checkpoint_labels import label_names
+from slim_mp.checkpoints.checkpoint_defaults import Known
+from slim_mp.checkpoints.checkpoint_labels import label_names
+from slim_mp.checkpoints.identity import Identity
 from slim_mp.errors import DataError
-from slim_mp.identity import Identity
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import train_config
+from slim_mp.training import train_config
 
 RATE = 0.1  # of tiny_runs.config
 START = 1.0  # of the weight of tiny_runs.one_weight

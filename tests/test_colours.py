@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from skimage import data as photographs
 
-from slim_mp import colours
 from slim_mp.compat import tf
+from slim_mp.preprocessing import colours
 
 PHOTOGRAPH = (photographs.coffee()[100:130, 200:240] / 255).astype(np.float32)
 # Every corner of the ranges, and what changes nothing.

@@ -19,8 +19,9 @@ from skimage import data as photographs
 from test_orientation import exif, jpeg
 from toy_records import CONFIG, encode, run_batches
 
-from slim_mp import convert, data
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.conversion import convert
 from slim_mp.errors import DataError
 
 

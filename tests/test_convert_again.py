@@ -14,9 +14,10 @@ from photo_sets import CONVERT, assert_nothing_is_there, config, digests, make_p
 from PIL import Image
 from skimage import data as photographs
 
-from slim_mp import convert, data, image_records, record_writer
+from slim_mp import data
+from slim_mp.conversion import convert, image_records, record_writer
 from slim_mp.errors import DataError, UsageError
-from slim_mp.output_files import only_run_in
+from slim_mp.files.output_files import only_run_in
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from skimage import data as photographs
 from toy_records import encode, make_record, run_batches, write_records
 
 from slim_mp import data, preprocessing
-from slim_mp.augmentation import AugmentationConfig
 from slim_mp.compat import tf
+from slim_mp.data.augmentation import AugmentationConfig
 from slim_mp.errors import UsageError
-from slim_mp.normalization import normalize
+from slim_mp.preprocessing.normalization import normalize
 
 PHOTOGRAPH = photographs.chelsea()
 SIZE = 32

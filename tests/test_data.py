@@ -19,10 +19,11 @@ from toy_records import (
     write_records,
 )
 
-from slim_mp import data, record_streams
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.data import record_streams
+from slim_mp.data.example_sources import open_source
 from slim_mp.errors import DataError, UsageError
-from slim_mp.example_sources import open_source
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -67,7 +68,7 @@ def test_writing_the_digits_again_gives_the_same_bytes(tmp_path):
     names = sorted(os.listdir(tmp_path))
     assert names == ["digits_train.tfrecord", "digits_validation.tfrecord", "labels.txt"]
     for name in names:
-        assert (tmp_path / name).read_bytes() == (ROOT / "slim_mp/digits" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (ROOT / "slim_mp/data/digits" / name).read_bytes()
 
 
 # ---- evaluation

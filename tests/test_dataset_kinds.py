@@ -8,8 +8,9 @@ from absl import flags as absl_flags
 from made_images import divided, logged, make_folder
 from toy_records import make_record, plain_image, write_numbered, write_records
 
-from slim_mp import data, flag_groups, flags
+from slim_mp import data
 from slim_mp.errors import DataError, UsageError
+from slim_mp.flags import flag_groups, flags
 
 
 def write_list(folder, name="list.csv"):

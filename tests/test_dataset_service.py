@@ -13,9 +13,10 @@ from image_sets import image_set
 from test_data import training_numbers
 from toy_records import CONFIG, numbers_of, run_batches, write_numbered
 
-from slim_mp import data, dataset_service
-from slim_mp.augmentation import AugmentationConfig
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.data import dataset_service
+from slim_mp.data.augmentation import AugmentationConfig
 from slim_mp.errors import DataError, UsageError
 
 

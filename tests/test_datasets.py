@@ -7,8 +7,9 @@ import pathlib
 import pytest
 from toy_records import make_record, plain_image, write_numbered, write_records
 
-from slim_mp import data, datasets, record_files
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.data import datasets, record_files
 from slim_mp.errors import DataError, UsageError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -55,7 +56,7 @@ def test_some_files_without_examples_are_warned_of(tmp_path, caplog):
 
 
 def test_counting_agrees_with_tensorflow():
-    path = ROOT / "slim_mp/digits/digits_train.tfrecord"
+    path = ROOT / "slim_mp/data/digits/digits_train.tfrecord"
     count = sum(1 for _ in tf.python_io.tf_record_iterator(str(path)))
     assert record_files.count_records(str(path)) == count
 

@@ -9,9 +9,9 @@ from fakes import tiny_arg_scope
 from tiny_runs import assert_equal_bits
 
 import slim_mp
-from slim_mp import diagnosis
 from slim_mp.compat import slim, tf
 from slim_mp.errors import NumericsError
+from slim_mp.training import diagnosis
 
 
 def network(body, dtype="fp32"):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from web_server import serve
 
-from slim_mp import download, unpack
 from slim_mp.errors import CheckpointError, DataError, UsageError
+from slim_mp.files import download, unpack
 
 BODY = np.random.RandomState(0).bytes(3_000_000)
 

@@ -9,9 +9,10 @@ from table_runs import table
 from toy_records import make_record, write_records
 
 from nets import nets_factory
-from slim_mp import data, distribution, eval_graph, evaluator
+from slim_mp import data, distribution
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
+from slim_mp.evaluation import eval_graph, evaluator
 
 
 def answered(labels, logits):

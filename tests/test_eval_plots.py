@@ -9,12 +9,13 @@ import table_runs
 from PIL import Image
 from test_metrics import made_answers, summed
 
-from slim_mp import confusion_plot, eval_plots, evaluate, figure_fonts
-from slim_mp.class_names import Classes
-from slim_mp.confusion_plot import draw_confusion
+from slim_mp.data.class_names import Classes
 from slim_mp.errors import UsageError
-from slim_mp.evaluator import Evaluation
-from slim_mp.reliability_plot import draw_reliability
+from slim_mp.evaluation import confusion_plot, eval_plots, evaluate
+from slim_mp.evaluation.confusion_plot import draw_confusion
+from slim_mp.evaluation.evaluator import Evaluation
+from slim_mp.evaluation.reliability_plot import draw_reliability
+from slim_mp.figures import figure_fonts
 
 pytest.importorskip("matplotlib")
 

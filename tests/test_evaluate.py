@@ -9,10 +9,12 @@ import table_runs
 import tiny_runs
 from table_runs import CLASSES, COUNT, STEP, labels, table
 
-from slim_mp import distribution, evaluate, warm_start
+from slim_mp import distribution
+from slim_mp.checkpoints import warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, DataError, UsageError
-from slim_mp.evaluator import InferenceConfig
+from slim_mp.evaluation import evaluate
+from slim_mp.evaluation.evaluator import InferenceConfig
 
 # In the order of metrics.json.
 KEYS = [

@@ -8,9 +8,10 @@ from image_sets import image_set
 from test_data import training_numbers
 from toy_records import CONFIG, make_record, numbers_of, plain_image, run_batches, write_numbered
 
-from slim_mp import data, example_cache
-from slim_mp.bad_records import BadRecords
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.data import example_cache
+from slim_mp.data.bad_records import BadRecords
 from slim_mp.errors import DataError
 
 CACHED = dataclasses.replace(CONFIG, cache=True)

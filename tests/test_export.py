@@ -7,16 +7,10 @@ import pytest
 import tiny_exports
 from tiny_exports import NAMES, SIZE, config, run
 
-from slim_mp import (
-    export,
-    frozen_graph,
-    saved_model,
-    serving_graph,
-    tflite_model,
-    weights,
-)
+from slim_mp.checkpoints import weights
 from slim_mp.compat import tf
 from slim_mp.errors import DataError, UsageError
+from slim_mp.export import export, frozen_graph, saved_model, serving_graph, tflite_model
 
 OUTPUTS = ("export_dir", "frozen_graph", "tflite")
 # As a share of how far the largest logit lies from the mean.

@@ -7,9 +7,10 @@ import pytest
 import tiny_exports
 from tiny_exports import config, run
 
-from slim_mp import frozen_graph, saved_model, self_check, serving_graph, tflite_model, weights
+from slim_mp.checkpoints import weights
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, NumericsError, UsageError
+from slim_mp.export import frozen_graph, saved_model, self_check, serving_graph, tflite_model
 
 OUTPUTS = ("export_dir", "frozen_graph", "tflite")
 

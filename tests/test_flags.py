@@ -10,10 +10,11 @@ import pytest
 from absl import flags as absl_flags
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import eval_flags, flag_groups, optimizers, update_flags
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
-from slim_mp.program import check_unicode
+from slim_mp.flags import eval_flags, flag_groups, update_flags
+from slim_mp.flags.program import check_unicode
+from slim_mp.training import optimizers
 
 # The flags of research/slim's scripts, which keep their names and defaults.
 TRAINING_DEFAULTS = {

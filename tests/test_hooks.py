@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import hooks, optimizers
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError, reason
 from slim_mp.stop_signals import StopSignals
+from slim_mp.training import hooks, optimizers
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from made_checkpoints import contents, network_shapes
 
 from nets.nets_factory import NETWORKS
+from slim_mp.checkpoints.identity import AVERAGE, identify, identify_checkpoint
+from slim_mp.checkpoints.scopes import match_scopes
+from slim_mp.checkpoints.signatures import ANY_SIZE, get_signature, signatures
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
-from slim_mp.identity import AVERAGE, identify, identify_checkpoint
-from slim_mp.scopes import match_scopes
-from slim_mp.signatures import ANY_SIZE, get_signature, signatures
 
 ROOT = pathlib.Path(__file__).parent.parent
 MOBILENET = ROOT / "checkpoints" / "mobilenet_v1_1.0_224"

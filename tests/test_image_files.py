@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from made_images import divided, logged, make_folder, relative
 
-from slim_mp import image_files
+from slim_mp.data import image_files
 from slim_mp.errors import DataError
 
 # ---- classes

@@ -7,7 +7,7 @@ import pytest
 from made_images import divided, logged, make_folder, relative
 from toy_records import plain_image
 
-from slim_mp import image_files
+from slim_mp.data import image_files
 from slim_mp.errors import DataError
 
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from toy_records import plain_image
 
-from slim_mp import image_files
+from slim_mp.data import image_files
 from slim_mp.errors import DataError
 
 FILES = ("a.png", "with, comma.png", 'with "quotes".png', "été/薔薇.png")

@@ -10,12 +10,12 @@ from skimage import data as photographs
 from test_orientation import exif, jpeg
 from toy_records import encode
 
-from slim_mp import decoding
 from slim_mp.compat import tf
+from slim_mp.conversion.image_records import ImageRecords, spread_evenly
+from slim_mp.data.image_files import ImageFiles
 from slim_mp.errors import DataError
-from slim_mp.image_files import ImageFiles
-from slim_mp.image_records import ImageRecords, spread_evenly
-from slim_mp.orientation import orientation_of, upright
+from slim_mp.preprocessing import decoding
+from slim_mp.preprocessing.orientation import orientation_of, upright
 
 PHOTOGRAPH = photographs.chelsea()[:60, :81]
 

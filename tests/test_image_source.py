@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from skimage import data as photographs
 
-from slim_mp import decoding, image_source, preprocessing
+from slim_mp import preprocessing
 from slim_mp.compat import tf
+from slim_mp.preprocessing import decoding, image_source
 
 PHOTOGRAPH = photographs.coffee()
 SIZE = 20

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from made_images import divided, logged, make_folder
 
-from slim_mp import image_files, image_split
+from slim_mp.data import image_files, image_split
 from slim_mp.errors import DataError
 
 

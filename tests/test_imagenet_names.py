@@ -3,7 +3,8 @@
 import pytest
 import toy_records
 
-from slim_mp import data, imagenet_names
+from slim_mp import data
+from slim_mp.data import imagenet_names
 
 # Facts that everyone who has used a published checkpoint knows by number.
 KNOWN = {0: "tench", 281: "tabby", 285: "Egyptian cat", 504: "coffee mug", 967: "espresso"}

@@ -10,9 +10,9 @@ from absl import flags as absl_flags
 from test_dataset_service import running_service
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import flag_groups, flags
-from slim_mp.augmentation import AugmentationConfig
+from slim_mp.data.augmentation import AugmentationConfig
 from slim_mp.errors import UsageError
+from slim_mp.flags import flag_groups, flags
 
 
 def config_of(*arguments):

@@ -3,8 +3,8 @@
 import pytest
 import tiny_runs
 
-from slim_mp import hooks, train, validation
 from slim_mp.errors import UsageError
+from slim_mp.training import hooks, train, validation
 
 ROW = '{"step": 2, "loss": 1.0, "learning_rate": 0.1}\n'
 

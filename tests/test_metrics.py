@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slim_mp.calibration import BINS, Reliability
-from slim_mp.class_names import Classes
-from slim_mp.metrics import NO_ANSWER, Sums, describe, describe_classes
+from slim_mp.data.class_names import Classes
+from slim_mp.evaluation.calibration import BINS, Reliability
+from slim_mp.evaluation.metrics import NO_ANSWER, Sums, describe, describe_classes
 
 
 def made_answers(logits, labels):

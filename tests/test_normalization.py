@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from slim_mp import normalization, preprocessing
+from slim_mp import preprocessing
 from slim_mp.compat import tf
+from slim_mp.preprocessing import normalization
 
 SIZE = 12
 

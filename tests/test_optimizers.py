@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from slim_mp import optimizers
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
-from slim_mp.optimizers import LearningRateConfig, OptimizerConfig
+from slim_mp.training import optimizers
+from slim_mp.training.optimizers import LearningRateConfig, OptimizerConfig
 
 RATE = 0.1
 START = np.array([1.0, -2.0, 0.5, 0.0])

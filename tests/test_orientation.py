@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from skimage import data as photographs
 
-from slim_mp import orientation
 from slim_mp.compat import tf
+from slim_mp.preprocessing import orientation
 
 PHOTOGRAPH = Image.fromarray(photographs.chelsea()[:60, :81])
 ORIENTATION_TAG = 0x0112

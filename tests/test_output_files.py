@@ -8,11 +8,12 @@ import stat
 import pytest
 import tiny_exports
 
-from slim_mp import export, predictions, saved_model, slim_graph, tflite_model
-from slim_mp.class_names import Classes
 from slim_mp.compat import tf
+from slim_mp.data.class_names import Classes
 from slim_mp.errors import UsageError
-from slim_mp.output_files import check_file, reserve, write_whole
+from slim_mp.evaluation import predictions
+from slim_mp.export import export, saved_model, slim_graph, tflite_model
+from slim_mp.files.output_files import check_file, reserve, write_whole
 
 KINDS = {
     "frozen_graph": slim_graph.GRAPH,

@@ -15,19 +15,14 @@ import pytest
 import tiny_runs
 from PIL import Image
 
-from slim_mp import (
-    distribution,
-    measurement,
-    report_figure,
-    report_findings,
-    report_flags,
-    report_page,
-    report_plot,
-)
+from slim_mp import distribution
 from slim_mp.errors import NumericsError, UsageError
 from slim_mp.exponents import LayerExponents, Product
+from slim_mp.figures import report_figure
+from slim_mp.flags import report_flags
 from slim_mp.number_range import RANGES, Exponents
 from slim_mp.precision_report import write_report
+from slim_mp.report import measurement, report_findings, report_page, report_plot
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 needs_matplotlib = pytest.mark.skipif(

@@ -11,9 +11,10 @@ import tiny_exports
 from made_checkpoints import network_arrays, save
 
 from nets import nets_factory
-from slim_mp import preprocessing, trained_with, warm_start
+from slim_mp import preprocessing
+from slim_mp.checkpoints import trained_with, warm_start
 from slim_mp.compat import tf
-from slim_mp.image_kinds import kind_of
+from slim_mp.data.image_kinds import kind_of
 
 PREDICT, EXPORT = "slim_mp.predict", "export_inference_graph"
 NAMES = ("tulipán", "роза", "c d", "e", "f", "g", "薔薇")

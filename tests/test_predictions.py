@@ -11,11 +11,12 @@ from made_checkpoints import network_arrays, save
 from table_runs import CLASSES, COUNT, labels, table
 from toy_records import encode, make_feature, plain_image, write_records
 
-from slim_mp import data, evaluate
-from slim_mp.class_names import Classes
+from slim_mp import data
 from slim_mp.compat import tf
+from slim_mp.data.class_names import Classes
 from slim_mp.errors import UsageError
-from slim_mp.predictions import open_predictions
+from slim_mp.evaluation import evaluate
+from slim_mp.evaluation.predictions import open_predictions
 
 NAMES = ("daisy", 'Müller, "Hans"', "line\nfeed", "猫", "=1+1", "b\x00", "rose")
 

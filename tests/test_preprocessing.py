@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from skimage import data as photographs
 
-from slim_mp import image_source, inception_preprocessing, preprocessing
+from slim_mp import preprocessing
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
+from slim_mp.preprocessing import image_source, inception_preprocessing
 
 STYLES = tuple(preprocessing.PREPROCESSINGS)
 MEANS = np.array([123.68, 116.78, 103.94])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_archives import CIFAR, MNIST, batch, idx, pickled
 
-from slim_mp import published_arrays
+from slim_mp.conversion import published_arrays
 from slim_mp.errors import DataError
 
 IMAGES, LABELS = CIFAR["test_batch"]

@@ -13,7 +13,9 @@ from photo_sets import examples
 from PIL import Image
 from web_server import serve
 
-from slim_mp import data, download, published_sets
+from slim_mp import data
+from slim_mp.conversion import published_sets
+from slim_mp.files import download
 
 PROGRAM = "download_and_convert_data"
 

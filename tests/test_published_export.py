@@ -11,8 +11,8 @@ import pytest
 import skimage.data
 import tiny_exports
 
-from slim_mp import frozen_graph, tflite_model
 from slim_mp.compat import tf
+from slim_mp.export import frozen_graph, tflite_model
 
 EXPORT = "export_inference_graph"
 # Photographs, and what is on them by ImageNet's numbers with a background class.

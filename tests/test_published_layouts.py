@@ -11,7 +11,7 @@ import pytest
 from made_checkpoints import network_arrays, save
 
 from nets.nets_factory import NETWORKS
-from slim_mp.signatures import get_signature
+from slim_mp.checkpoints.signatures import get_signature
 
 # Where activations stay below this in float32, the logits are finite in half.
 LARGEST_ACTIVATION = 20_000

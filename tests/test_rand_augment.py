@@ -6,7 +6,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from skimage import data as photographs
 
 from slim_mp.compat import tf
-from slim_mp.rand_augment import OPERATIONS, rand_augment
+from slim_mp.data.rand_augment import OPERATIONS, rand_augment
 
 SIZE = 66
 # Dull, so that spreading its levels changes something.

@@ -3,7 +3,8 @@
 import pytest
 from toy_records import make_record, plain_image, write_records
 
-from slim_mp import data, record_sets
+from slim_mp import data
+from slim_mp.data import record_sets
 from slim_mp.errors import DataError
 
 

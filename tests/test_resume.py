@@ -13,8 +13,9 @@ import tiny_runs
 from fakes import tiny_arg_scope
 
 import slim_mp
-from slim_mp import data, optimizers, train, train_config
+from slim_mp import data
 from slim_mp.compat import slim, tf
+from slim_mp.training import optimizers, train, train_config
 
 DTYPES = ["fp32", "fp16", "bf16"]
 STEPS = 40

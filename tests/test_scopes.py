@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slim_mp import scopes
+from slim_mp.checkpoints import scopes
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
 

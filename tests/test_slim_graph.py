@@ -10,7 +10,7 @@ import pytest
 from made_checkpoints import network_arrays, save
 
 from nets import nets_factory
-from slim_mp import warm_start
+from slim_mp.checkpoints import warm_start
 from slim_mp.compat import tf
 
 EXPORT = "export_inference_graph"

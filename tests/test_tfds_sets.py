@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from toy_records import CONFIG, numbers_of, run_batches
 
-from slim_mp import data, tfds_sets
+from slim_mp import data
+from slim_mp.data import tfds_sets
 from slim_mp.errors import DataError, RequirementError
 
 tfds = pytest.importorskip("tensorflow_datasets")

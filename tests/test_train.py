@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import optimizers, train_config
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, NumericsError, UsageError
+from slim_mp.training import optimizers, train_config
 
 DTYPES = ["fp32", "fp16", "bf16"]
 DYNAMIC = train_config.LossScaleConfig(init=64.0, incr_every_n_steps=3, decr_every_n_nan_or_inf=1)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tiny_runs
 
-from slim_mp import optimizers, train_config, train_graph
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
+from slim_mp.training import optimizers, train_config, train_graph
 
 DTYPES = ["fp32", "fp16", "bf16"]
 

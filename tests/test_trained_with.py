@@ -4,7 +4,8 @@ import os
 
 import tiny_runs
 
-from slim_mp import train, trained_with
+from slim_mp.checkpoints import trained_with
+from slim_mp.training import train
 
 FACTS = trained_with.TrainedWith("lenet", 2, 1, "lenet", 28, ("tulipán", "роза"))
 

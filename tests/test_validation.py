@@ -12,12 +12,15 @@ import pytest
 import tiny_runs
 from test_hooks import scalars
 
-from slim_mp import distribution, hooks, metrics, trained_with
+from slim_mp import distribution
+from slim_mp.checkpoints import trained_with
 from slim_mp.compat import tf
 from slim_mp.errors import UsageError
-from slim_mp.evaluator import Evaluator, InferenceConfig
-from slim_mp.json_lines import read_rows
-from slim_mp.train_config import ValidationConfig
+from slim_mp.evaluation import metrics
+from slim_mp.evaluation.evaluator import Evaluator, InferenceConfig
+from slim_mp.files.json_lines import read_rows
+from slim_mp.training import hooks
+from slim_mp.training.train_config import ValidationConfig
 
 STEPS = 7
 

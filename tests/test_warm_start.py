@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 
-from slim_mp import warm_start
+from slim_mp.checkpoints import warm_start
 from slim_mp.compat import tf
 from slim_mp.errors import CheckpointError, UsageError
 

@@ -11,11 +11,12 @@ import table_runs
 from table_runs import COUNT, table
 from test_hooks import scalars
 
-from slim_mp import checkpoint_files, eval_graph, trained_with, watching
+from slim_mp.checkpoints import checkpoint_files, trained_with
 from slim_mp.errors import CheckpointError, UsageError
-from slim_mp.evaluator import LEFT_OUT, is_alike, settings
-from slim_mp.json_lines import read_rows
-from slim_mp.watching import WatchConfig
+from slim_mp.evaluation import eval_graph, watching
+from slim_mp.evaluation.evaluator import LEFT_OUT, is_alike, settings
+from slim_mp.evaluation.watching import WatchConfig
+from slim_mp.files.json_lines import read_rows
 
 
 @pytest.fixture(autouse=True)

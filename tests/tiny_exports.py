@@ -10,8 +10,10 @@ import skimage.data
 from PIL import Image
 
 import slim_mp
-from slim_mp import export, preprocessing, serving_graph, weights
+from slim_mp import preprocessing
+from slim_mp.checkpoints import weights
 from slim_mp.compat import slim, tf
+from slim_mp.export import export, serving_graph
 
 CLASSES = 7
 NAMES = ("tulipán", "роза", "c", "d", "e", "f", "薔薇")

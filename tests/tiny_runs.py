@@ -8,8 +8,9 @@ import numpy as np
 from toy_records import encode, make_record, write_records
 
 import slim_mp
-from slim_mp import data, distribution, optimizers, train, train_config
+from slim_mp import data, distribution
 from slim_mp.compat import slim, tf
+from slim_mp.training import optimizers, train, train_config
 
 CLASSES = 3
 METRICS = [

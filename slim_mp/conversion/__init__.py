@@ -1,0 +1,1 @@
+"""From image files and published sets to record files."""

@@ -1,0 +1,1 @@
+"""A checkpoint in the forms that answer without it."""

@@ -1,0 +1,1 @@
+"""What the pictures of evaluations and reports share."""

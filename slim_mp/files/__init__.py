@@ -1,0 +1,1 @@
+"""Files and downloads: written whole or not at all, read with an error that says which."""

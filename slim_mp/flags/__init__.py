@@ -1,0 +1,1 @@
+"""Command-line flags, and what they become; nothing else reads a flag."""

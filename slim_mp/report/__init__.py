@@ -1,0 +1,1 @@
+"""The precision report: what half precision does to the values of a network."""
