@@ -142,6 +142,11 @@ _alias_legacy_layers()
 _alias_moved_names()
 import tf_slim as slim  # noqa: E402  (it needs the aliases above)
 
+# Where TensorFlow's distribution strategies get their input from; it has no public name.
+MultiDeviceIterator = importlib.import_module(
+    "tensorflow.python.data.ops.multi_device_iterator_ops"
+).MultiDeviceIterator
+
 
 def start_graph_mode():
     """Puts the process into TensorFlow 1 semantics: graphs, sessions and resource variables.
@@ -153,6 +158,7 @@ def start_graph_mode():
     tf.disable_v2_behavior()
     tf.enable_resource_variables()
     warnings.filterwarnings("ignore", message=r"`(tf\.layers|layer)\..*` is deprecated.*")
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
 
 
-__all__ = ["check_requirements", "slim", "start_graph_mode", "tf"]
+__all__ = ["MultiDeviceIterator", "check_requirements", "slim", "start_graph_mode", "tf"]

@@ -5,6 +5,7 @@ import pytest
 import tiny_runs
 
 from slim_mp.compat import tf
+from slim_mp.data.clone_batches import clone_batches
 from slim_mp.errors import UsageError
 from slim_mp.training import optimizers, train_config, train_graph
 
@@ -71,6 +72,22 @@ def test_two_clones_train_as_one_with_the_whole_batch(tmp_path, caplog):
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.094], rtol=1e-6)
     assert caplog.text.count("; 8 images a step;") == 2
     assert caplog.text.count("2 steps a decay") == 2
+
+
+@pytest.mark.parametrize("clones", [1, 2])
+def test_batches_that_are_copied_ahead_train_the_same_weights(tmp_path, monkeypatch, clones):
+    split, _ = run_split(tmp_path / "split", clones)
+    copied = []
+
+    def copied_ahead(batches, devices, ahead):
+        assert not ahead, "Nothing need be copied to a CPU."
+        copied.append(devices)
+        return clone_batches(batches, devices, ahead=True)
+
+    monkeypatch.setattr(train_graph, "clone_batches", copied_ahead)
+    ahead, _ = run_split(tmp_path / "ahead", clones)
+    assert [len(devices) for devices in copied] == [clones]
+    tiny_runs.assert_equal_bits(ahead, split)
 
 
 def test_the_loss_contains_the_weight_decay(tmp_path):

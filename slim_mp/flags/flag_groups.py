@@ -112,6 +112,11 @@ def _define_run_flags():
     )
     flags.DEFINE_integer("num_clones", 1, "GPUs (or CPU devices) that each compute a batch.")
     flags.DEFINE_boolean("clone_on_cpu", False, "Compute on the CPU even if there are GPUs.")
+    flags.DEFINE_boolean(
+        "prefetch_to_device",
+        True,
+        "Copy the next batch to the GPUs while a step computes; each holds two batches more.",
+    )
     flags.DEFINE_integer("log_every_n_steps", 10, "Steps between two log lines.")
     flags.DEFINE_integer(
         "gradient_report_every_n_steps",

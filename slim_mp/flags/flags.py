@@ -216,6 +216,7 @@ def train_config(network_fn, choices, clones):
         precision=get_precision(FLAGS.dtype),
         input=input_config(network_fn, choices),
         clones=clones,
+        prefetch_to_device=FLAGS.prefetch_to_device,
         loss_scale=loss_scale_config(),
         optimizer=optimizers.OptimizerConfig(
             name=FLAGS.optimizer, **{name: FLAGS[name].value for name in OPTIMIZER_FIELDS}

@@ -58,18 +58,21 @@ def keep_batch(batch):
       batch: tensors of static shape.
 
     Returns:
-      The variables, and the operation of each step that sets them; it copies nothing.
+      The variables, each on the device of its tensor, and the operation of each step that sets
+      them; it copies nothing.
     """
-    kept = [
-        tf.Variable(
-            lambda tensor=tensor: tf.zeros(tensor.shape, tensor.dtype),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-            name="last_batch",
-        )
-        for tensor in batch
-    ]
+    kept = []
+    for tensor in batch:
+        with tf.device(tensor.device):
+            kept.append(
+                tf.Variable(
+                    lambda tensor=tensor: tf.zeros(tensor.shape, tensor.dtype),
+                    trainable=False,
+                    collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                    use_resource=True,
+                    name="last_batch",
+                )
+            )
     assign = [variable.assign(tensor) for variable, tensor in zip(kept, batch, strict=True)]
     return tuple(kept), tf.group(*assign)
 

@@ -95,6 +95,7 @@ class TrainConfig:
       precision: a `Precision`.
       input: a `data.InputConfig`; its batch_size is that of one clone.
       clones: a `distribution.Clones`.
+      prefetch_to_device: whether the next batch is copied to the GPUs while a step computes.
       loss_scale: a `LossScaleConfig`.
       optimizer: an `optimizers.OptimizerConfig`.
       learning_rate: an `optimizers.LearningRateConfig`.
@@ -127,6 +128,7 @@ class TrainConfig:
     precision: Precision
     input: data.InputConfig
     clones: distribution.Clones
+    prefetch_to_device: bool = True
     loss_scale: LossScaleConfig = LossScaleConfig()
     optimizer: optimizers.OptimizerConfig = dataclasses.field(
         default_factory=optimizers.OptimizerConfig

@@ -7,6 +7,7 @@ from slim_mp import data
 from slim_mp.checkpoints import warm_start
 from slim_mp.compat import tf
 from slim_mp.data.bad_records import BadRecords
+from slim_mp.data.clone_batches import clone_batches
 from slim_mp.exponents import Meter, layers_of, logits_of, trained_part
 from slim_mp.loss_scale_optimizer import LossScaleOptimizer, all_finite
 from slim_mp.random_ops import repeatable_random_ops
@@ -80,25 +81,32 @@ def classification_loss(labels, logits, end_points, label_smoothing=0.0):
     return loss
 
 
-def _clone_losses(config, network_fn, images, labels):
+def _input(config, dataset):
+    """The batch of each clone, the operation that starts the input, and what it leaves out."""
+    step_input = dataclasses.replace(config.input, batch_size=config.images_per_step)
+    bad_records = BadRecords(config.input.max_bad_records)
+    ahead = config.prefetch_to_device and not config.clones.on_cpu
+    with tf.device("/device:CPU:0"):
+        batches = data.training_batches(dataset, step_input, bad_records)
+    initializer, batches = clone_batches(batches, config.clones.devices, ahead)
+    return batches, initializer, bad_records
+
+
+def _clone_losses(config, network_fn, batches):
     """Builds the clones; returns the loss of each, and the logits and update ops of the first.
 
     As in slim, the statistics of batch norm are those of the first clone.
     """
     losses = []
-    split = len(config.clones.devices)
-    batches = zip(tf.split(images, split), tf.split(labels, split), strict=True)
-    for index, (clone_images, clone_labels) in enumerate(batches):
-        name = f"clone_{index}" if split > 1 else None
+    for index, (images, labels) in enumerate(batches):
+        name = f"clone_{index}" if len(batches) > 1 else None
         with (
             tf.device(config.clones.device_function(index)),
             tf.name_scope(name) if name else contextlib.nullcontext(),
             tf.variable_scope(tf.get_variable_scope(), reuse=index > 0),
         ):
-            logits, end_points = network_fn(clone_images)
-            losses.append(
-                classification_loss(clone_labels, logits, end_points, config.label_smoothing)
-            )
+            logits, end_points = network_fn(images)
+            losses.append(classification_loss(labels, logits, end_points, config.label_smoothing))
         if index == 0:
             first_logits = logits_of(logits, end_points)
             update_ops = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -190,21 +198,18 @@ def build_graph(config, network_fn, dataset):
     Raises:
       UsageError: if a scope of `trainable_scopes` holds no variable.
     """
+    batches, input_initializer, bad_records = _input(config, dataset)
+    batch = [tensor for batch_of_clone in batches for tensor in batch_of_clone]
+    last_batch, keep = keep_batch(batch)
     with tf.device("/device:CPU:0"):
         global_step = tf.train.get_or_create_global_step()
-        step_input = dataclasses.replace(config.input, batch_size=config.images_per_step)
-        bad_records = BadRecords(config.input.max_bad_records)
-        batches = data.training_batches(dataset, step_input, bad_records)
-        iterator = tf.data.make_initializable_iterator(batches)
-        batch = iterator.get_next()
-        last_batch, keep = keep_batch(batch)
         # What dropout depends on; read once, before the step is counted.
         step = tf.identity(global_step, name="step")
         rate = optimizers.learning_rate(
             config.learning_rate, global_step, dataset.num_examples, config.images_of_schedule
         )
     with repeatable_random_ops(step), batch_norm_layers.controlled(config) as batch_norms:
-        losses, logits, update_ops = _clone_losses(config, network_fn, *batch)
+        losses, logits, update_ops = _clone_losses(config, network_fn, batches)
     model_variables = [v for v in tf.global_variables() if v is not global_step]
     variables = warm_start.trainable_variables(config.trainable_scopes)
     optimizer = LossScaleOptimizer(
@@ -234,6 +239,6 @@ def build_graph(config, network_fn, dataset):
         batch_norms=batch_norms,
         model_variables=model_variables,
         loss_scale_variables=optimizer.state_variables(),
-        input_initializer=iterator.initializer,
+        input_initializer=input_initializer,
         bad_records=bad_records,
     )
