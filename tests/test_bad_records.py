@@ -1,14 +1,21 @@
 """Bad records and files are left out, named and counted up to a limit, and change nothing else."""
 
 import dataclasses
-import pathlib
 
 import numpy as np
 import pytest
 import tiny_runs
 from image_sets import image_set
-from test_input_errors import BAD_RECORDS, JPEG, flip_last_payload_byte
-from toy_records import CONFIG, make_record, numbers_of, plain_image, run_batches, write_records
+from test_input_errors import BAD_RECORDS, JPEG
+from toy_records import (
+    CONFIG,
+    flip_payload_byte,
+    make_record,
+    numbers_of,
+    plain_image,
+    run_batches,
+    write_records,
+)
 
 from slim_mp import data, distribution
 from slim_mp.compat import tf
@@ -120,15 +127,34 @@ def test_without_the_flag_the_first_one_ends_the_run(sets):
         data.explain_input_error(raised.value, sets[1], CONFIG, BadRecords(0))
 
 
-def test_what_cannot_be_read_past_ends_the_run_whatever_the_limit(tmp_path):
-    """After a wrong checksum TensorFlow gives up the rest of the file, and so many are lost."""
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize("place", [0, 4, 11])
+def test_a_record_with_a_wrong_checksum_is_left_out_alone(tmp_path, sets, order, place, cache):
+    """TensorFlow's reader gives up the rest of its file, of which nothing may be lost."""
     dataset = write_set(tmp_path / "damaged", {})
-    flip_last_payload_byte(pathlib.Path(dataset.files[0]))
-    bad_records = BadRecords(20)
+    flip_payload_byte(dataset.files[0], place)
+    bad_records = BadRecords(1)
+    found, _ = training(dataset, 3 * EXAMPLES // 8, bad_records, cache=cache)
+    for index, batch in enumerate(found):
+        expected = order[8 * index :][:8]
+        good = set(expected) - {place}
+        for number, wanted in zip(batch, expected, strict=True):
+            assert number == wanted if wanted != place else number in good
+    images, _ = evaluation(dataset, dataclasses.replace(CONFIG, cache=cache), bad_records)
+    assert numbers_of(images) == [n for n in range(EXAMPLES) if n != place]
+    assert bad_records.count == 1
+    with pytest.raises(DataError, match=rf"^More than 1 .*: Record {place} .* \(its bytes are not"):
+        bad_records_of_two_files(dataset, cache)
+
+
+def bad_records_of_two_files(dataset, cache):
+    """Spoils a record of the other file too; raises what one bad record more than the limit is."""
+    flip_payload_byte(dataset.files[1], 3)
+    bad_records = BadRecords(1)
+    config = dataclasses.replace(CONFIG, cache=cache)
     with tf.Graph().as_default(), pytest.raises(data.INPUT_ERRORS) as raised:
-        run_batches(data.training_batches(dataset, CONFIG, bad_records), 10)
-    with pytest.raises(DataError, match=r"^Record 11 .*_0.tfrecord cannot be read .*convert the"):
-        data.explain_input_error(raised.value, dataset, CONFIG, bad_records)
+        run_batches(data.training_batches(dataset, config, bad_records), 10)
+    data.explain_input_error(raised.value, dataset, config, bad_records)
 
 
 def test_an_evaluation_leaves_bad_records_out(sets):

@@ -9,6 +9,7 @@ from skimage import data as photographs
 from toy_records import (
     CONFIG,
     encode,
+    flip_payload_byte,
     make_feature,
     make_record,
     plain_image,
@@ -20,13 +21,6 @@ from toy_records import (
 from slim_mp import data
 from slim_mp.compat import tf
 from slim_mp.errors import DataError
-
-
-def flip_last_payload_byte(path):
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(content)
-
 
 JPEG = encode(photographs.chelsea(), "JPEG")
 BAD_RECORDS = {
@@ -81,7 +75,7 @@ def test_a_bad_record_is_named(tmp_path, kind, make):
 def test_damaged_bytes_are_named(tmp_path):
     write_numbered(tmp_path, (4, 6))
     path = tmp_path / "toy_train_001.tfrecord"
-    flip_last_payload_byte(path)
+    flip_payload_byte(path, 5)
     dataset = data.open_dataset("toy", "train", tmp_path, num_classes=10)
     error = failure_of(dataset, CONFIG, data.training_batches)
     with pytest.raises(DataError, match=rf"^Record 5 .* of {path} cannot be read"):

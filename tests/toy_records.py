@@ -1,6 +1,7 @@
 """Small record files whose examples can be told apart: example n is a plain image of grey n."""
 
 import io
+import pathlib
 
 import numpy as np
 from PIL import Image
@@ -41,6 +42,17 @@ def write_records(path, records):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for record in records:
             writer.write(record)
+
+
+def flip_payload_byte(path, number):
+    """Changes the last byte of a record of a file, so that its checksum is wrong."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    end = 0
+    for _ in range(number + 1):
+        begin, length = end, int.from_bytes(content[end : end + 8], "little")
+        end = begin + 8 + 4 + length + 4
+    content[end - 5] ^= 1
+    pathlib.Path(path).write_bytes(content)
 
 
 def write_numbered(folder, file_sizes, num_classes=10):

@@ -111,7 +111,7 @@ def evaluation_batches(dataset, config, with_names=False, bad_records=None):
 
 def _training_batches(dataset, config, bad_records):
     """The batches of one worker: dicts of `image`, `label` and `seed`, that of each example."""
-    source = _open_source(dataset, config)
+    source = _open_source(dataset, config, may_leave_out=bad_records.limit > 0)
     seed = int.from_bytes(os.urandom(4), "little") if config.seed is None else config.seed
     size = _shard_size(source, dataset, config)
 
@@ -119,7 +119,8 @@ def _training_batches(dataset, config, bad_records):
         # Examples of different shards must not be distorted alike.
         index = position * config.num_shards + config.shard_index
         pair = tf.stack([tf.constant(seed, tf.int64), index])
-        encoded, label = _read(source, example, config)
+        number, content = example[0], source.fetch(*example)
+        encoded, label = source.parse(number, content, config.labels_offset)
         return {"image": _image(encoded, config, pair), "label": label, "seed": pair}
 
     examples = _numbered(source, size, config, seed)
@@ -134,12 +135,13 @@ def _training_batches(dataset, config, bad_records):
 
 def _evaluation_batches(dataset, config, bad_records, with_names):
     """The batches of a split: dicts of `image` and `label`, and `name` if wanted."""
-    source = _open_source(dataset, config)
+    source = _open_source(dataset, config, may_leave_out=bad_records.limit > 0)
 
     def prepare(position, example):
         del position
-        encoded, label = _read(source, example, config)
-        names = {"name": source.name(*example)} if with_names else {}
+        number, content = example[0], source.fetch(*example)
+        encoded, label = source.parse(number, content, config.labels_offset)
+        names = {"name": source.name(number, content)} if with_names else {}
         return {"image": _image(encoded, config), "label": label, **names}
 
     examples = source.ordered().enumerate()
@@ -161,14 +163,9 @@ def _numbered(source, size, config, seed):
     return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_examples)
 
 
-def _open_source(dataset, config):
-    return open_source(dataset, ExampleCache(dataset) if config.cache else None)
-
-
-def _read(source, example, config):
-    """The bytes of an image file, string [], and its label, int64 []."""
-    number, content = example
-    return source.parse(number, source.fetch(number, content), config.labels_offset)
+def _open_source(dataset, config, may_leave_out):
+    stored = ExampleCache(dataset, may_leave_out) if config.cache else None
+    return open_source(dataset, stored, may_leave_out)
 
 
 def _image(encoded, config, seed=None):

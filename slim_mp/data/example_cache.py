@@ -36,11 +36,12 @@ def _read(path):
 class ExampleCache:
     """The bytes of each example of a split, by its number."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset, may_leave_out=False):
         """Reads the split.
 
         Args:
           dataset: a `Dataset` that has files.
+          may_leave_out: as for `open_source`.
 
         Raises:
           DataError: if it does not fit into memory, or a record file cannot be read.
@@ -53,7 +54,8 @@ class ExampleCache:
                 f"{_mebibytes(available)} of memory that are free; leave --cache out, or use a "
                 "machine with more."
             )
-        self._contents = [content for _, content in open_source(dataset).contents()]
+        source = open_source(dataset, may_leave_out=may_leave_out)
+        self._contents = [content for _, content in source.contents()]
         logging.info(
             "Cached the %d examples of the split '%s' in memory: %s.",
             len(self._contents),

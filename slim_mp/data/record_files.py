@@ -5,6 +5,7 @@ A TFRecord file is a row of records: length (uint64), its checksum, the bytes, t
 """
 
 import contextlib
+import itertools
 import json
 import os
 import struct
@@ -48,19 +49,8 @@ def _open(path):
     return open(path, "rb") if os.path.exists(path) else tf.io.gfile.GFile(path, "rb")
 
 
-def count_records(path):
-    """Counts the records of a TFRecord file and checks that they fill it exactly.
-
-    Args:
-      path: the file.
-
-    Returns:
-      The number of records, 0 for an empty file.
-
-    Raises:
-      DataError: if it cannot be read, is not a TFRecord file or is cut off; the message names the
-        record.
-    """
+def _lengths(path):
+    """Yields the length of each record of a TFRecord file, from its header alone."""
     position, count = 0, 0
     with reading(path), _open(path) as file:
         size = tf.io.gfile.stat(path).length
@@ -76,9 +66,68 @@ def count_records(path):
                     f"{path} is cut off in record {count} (counting from 0), at {size} bytes; copy "
                     "the file again, or convert the images again."
                 )
+            yield length
             file.seek(position)
             count += 1
-    return count
+
+
+def count_records(path):
+    """Counts the records of a TFRecord file and checks that they fill it exactly.
+
+    Args:
+      path: the file.
+
+    Returns:
+      The number of records, 0 for an empty file.
+
+    Raises:
+      DataError: if it cannot be read, is not a TFRecord file or is cut off; the message names the
+        record.
+    """
+    return sum(1 for _ in _lengths(path))
+
+
+class RecordFile:
+    """A TFRecord file of which any record can be read, whatever is wrong with the others.
+
+    TensorFlow's reader goes on with the next file once it has met a damaged record. This one is
+    slow, and for the rest of such a file only.
+    """
+
+    def __init__(self, path):
+        """Finds the records.
+
+        Args:
+          path: the file.
+
+        Raises:
+          DataError: as `count_records`.
+        """
+        self._path = path
+        self._lengths = list(_lengths(path))
+        sizes = (_HEADER.size + length + _FOOTER_BYTES for length in self._lengths)
+        self._starts = list(itertools.accumulate(sizes, initial=0))
+
+    def read(self, number):
+        """Reads a record.
+
+        Args:
+          number: its place in the file, from 0.
+
+        Returns:
+          Its bytes.
+
+        Raises:
+          DataError: if its bytes are not those that its checksum was made of, or the file cannot
+            be read.
+        """
+        length = self._lengths[number]
+        with reading(self._path), _open(self._path) as file:
+            file.seek(self._starts[number] + _HEADER.size)
+            record, footer = file.read(length), file.read(_FOOTER_BYTES)
+        if _masked_crc(record).to_bytes(_FOOTER_BYTES, "little") != footer:
+            raise DataError("its bytes are not those that its checksum was made of")
+        return record
 
 
 def _not_a_record(path, count, position):

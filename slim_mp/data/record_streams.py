@@ -10,7 +10,7 @@ import itertools
 import os
 
 from slim_mp.compat import tf
-from slim_mp.data import record_problems
+from slim_mp.data import record_files, record_problems
 from slim_mp.errors import DataError
 from slim_mp.preprocessing import decoding
 
@@ -42,18 +42,23 @@ class _Part:
 class RecordSource:
     """Streams of (number, record): int64 [] and string [], a serialized tf.train.Example.
 
-    Where the records are stored in memory already, `record` is empty and `fetch` looks them up.
+    Where the records are stored in memory already, `record` is empty and `fetch` looks them up, as
+    it does for those that lie behind a damaged record where one may be left out.
     """
 
-    def __init__(self, dataset, stored=None):
+    def __init__(self, dataset, stored=None, may_leave_out=False):
         """Makes the source of a split.
 
         Args:
           dataset: a `Dataset` of record files.
           stored: an `example_cache.ExampleCache` of it, or None.
+          may_leave_out: whether a record with a wrong checksum fails alone, in `fetch`, and not
+            the stream with all that comes after it.
         """
         self._dataset = dataset
         self._stored = stored
+        self._may_leave_out = may_leave_out
+        self._damaged_files = {}
         self._starts = [0, *itertools.accumulate(dataset.examples_per_file[:-1])]
 
     def _parts(self, shard_index, num_shards):
@@ -80,7 +85,13 @@ class RecordSource:
         """Returns the stream of each record once, in the order of the files."""
         if self._stored:
             return tf.data.Dataset.range(self._dataset.num_examples).map(_without_record)
-        return tf.data.TFRecordDataset(list(self._dataset.files)).enumerate()
+        if not self._may_leave_out:
+            return tf.data.TFRecordDataset(list(self._dataset.files)).enumerate()
+        files = (self._dataset.files, self._dataset.examples_per_file)
+        files = tf.data.Dataset.from_tensor_slices(
+            (tf.constant(files[0]), tf.constant(files[1], tf.int64))
+        )
+        return files.flat_map(self._records).enumerate()
 
     def epoch(self, epoch, config, seed):
         """Makes the stream of the records of a shard, each once, in the order of an epoch.
@@ -100,7 +111,7 @@ class RecordSource:
         cycle = min(_FILES_AT_A_TIME, len(parts))
         readers = min(config.num_readers, cycle) if config.num_readers else tf.data.AUTOTUNE
         records = _in_random_order(parts, seed, epoch).interleave(
-            lambda path, start, count, first: self._of_part(path, start, count, first, step),
+            lambda *part: self._of_part(*part, step),
             cycle_length=cycle,
             num_parallel_calls=readers,
             deterministic=config.seed is not None,
@@ -117,11 +128,41 @@ class RecordSource:
     def _of_part(self, path, start, count, first, step):
         if self._stored:
             return tf.data.Dataset.range(start + first, start + count, step).map(_without_record)
-        return tf.data.TFRecordDataset(path).enumerate(start).skip(first).shard(step, 0)
+        return self._records(path, count).enumerate(start).skip(first).shard(step, 0)
+
+    def _records(self, path, count):
+        """The records of a file; those that TensorFlow's reader does not reach are empty."""
+        records = tf.data.TFRecordDataset(path)
+        if not self._may_leave_out:
+            return records
+        missing = tf.data.Dataset.from_tensors("").repeat()
+        return records.ignore_errors().concatenate(missing).take(count)
 
     def fetch(self, number, record):
-        """Returns the bytes of a record of a stream, in the graph."""
-        return self._stored.lookup(number) if self._stored else record
+        """Returns the bytes of a record of a stream, in the graph; it fails if they are damaged."""
+        if self._stored:
+            return self._stored.lookup(number)
+        if not self._may_leave_out:
+            return record
+        record = tf.cond(
+            tf.equal(record, ""),
+            lambda: tf.numpy_function(self._read, [number], tf.string),
+            lambda: record,
+        )
+        record.set_shape([])
+        return record
+
+    def _read(self, number):
+        """Reads a record of any file, outside the graph; raises a DataError that names it."""
+        file = self._file_of(number)
+        path = self._dataset.files[file]
+        try:
+            # Two threads may both open it; either result will do.
+            if path not in self._damaged_files:
+                self._damaged_files[path] = record_files.RecordFile(path)
+            return self._damaged_files[path].read(number - self._starts[file])
+        except DataError as error:
+            raise DataError(_unreadable(self.place(number), error)) from error
 
     def parse(self, number, record, labels_offset):
         """Reads image file and label of a record, in the graph.
@@ -151,22 +192,30 @@ class RecordSource:
         """Reads the split, outside the graph.
 
         Yields:
-          The number and the bytes of each record, in order.
+          The number and the bytes of each record, in order; of a damaged one none where it may be
+          left out.
 
         Raises:
           DataError: where a file cannot be read; the message names it and the record.
         """
-        for path, start in zip(self._dataset.files, self._starts, strict=True):
-            number = start
+        number = 0
+        for path, count in zip(self._dataset.files, self._dataset.examples_per_file, strict=True):
+            end = number + count
             try:
                 for record in tf.python_io.tf_record_iterator(path):
                     yield number, record
                     number += 1
             except tf.errors.OpError as error:
-                raise DataError(
-                    f"{_place(number - start, path)} cannot be read ({error.message}); copy the "
-                    "file again, or convert the images again."
-                ) from error
+                if not self._may_leave_out:
+                    raise DataError(_unreadable(self.place(number), error.message)) from error
+                yield from ((rest, self._read_if_possible(rest)) for rest in range(number, end))
+                number = end
+
+    def _read_if_possible(self, number):
+        try:
+            return self._read(number)
+        except DataError:
+            return b""
 
     def describe_problem(self, number, record, labels_offset, decodes):
         """Says what is wrong with a record, and where it lies.
@@ -181,17 +230,25 @@ class RecordSource:
           None, or a sentence that begins with the record and its file, without its full stop.
         """
         record = self._stored.read(number) if self._stored else record
+        try:
+            record = record or self._read(number)
+        except DataError as error:
+            return str(error).removesuffix(".")
         problem = record_problems.problem_of_record(record, self._dataset, labels_offset, decodes)
         return problem and f"{self.place(number)} {problem}"
 
     def place(self, number):
         """Says in words which record of which file a number is."""
-        file = bisect.bisect_right(self._starts, number) - 1
-        return _place(number - self._starts[file], self._dataset.files[file])
+        file = self._file_of(number)
+        place = number - self._starts[file]
+        return f"Record {place} (counting from 0) of {self._dataset.files[file]}"
+
+    def _file_of(self, number):
+        return bisect.bisect_right(self._starts, number) - 1
 
 
-def _place(number, path):
-    return f"Record {number} (counting from 0) of {path}"
+def _unreadable(place, reason):
+    return f"{place} cannot be read ({reason}); copy the file again, or convert the images again."
 
 
 def _without_record(number):
