@@ -198,7 +198,12 @@ def test_samples_may_be_the_users_own(folder, tmp_path):
     tiny_exports.write_photographs(photographs)
     settings = config(folder, export_dir=str(tmp_path / "model"))
     patterns = (str(photographs / "Kätzchen.jpg"), str(tmp_path / "*photographs" / "*.png"))
-    assert len(run(replaced(settings, sample_images=patterns))) == 1
+    paths = {name: str(tmp_path / name) for name in ("frozen_graph", "tflite")}
+    written = run(replaced(settings, sample_images=patterns, **paths))
+    # Three files: as they are and cropped to pixels for a SavedModel, as pixels for the others.
+    assert [one.same_best.size for one in written] == [6, 3, 3]
+    for path in paths.values():
+        os.remove(path)
     (photographs / "broken.jpg").write_bytes(b"\xff\xd8\xff" + bytes(100))
     with pytest.raises(DataError, match=r"broken\.jpg cannot be decoded"):
         run(replaced(settings, sample_images=(str(photographs / "broken.jpg"),)))

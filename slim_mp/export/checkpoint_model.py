@@ -27,8 +27,8 @@ def open_model(network_fn, spec, weights, on_cpu=False):
     Yields:
       A pair: a function of the name of an input (`images`, `encoded` or `input`, as for
       `serving_graph`) and a batch that returns a dict with the float32 arrays `logits` and
-      `probabilities`, [batch, classes], and raises tf.errors.InvalidArgumentError if an image
-      cannot be decoded; and the `RestorePlan`.
+      `probabilities`, [batch, classes], and `input`, the batch as the network sees it, and raises
+      tf.errors.InvalidArgumentError if an image cannot be decoded; and the `RestorePlan`.
 
     Raises:
       CheckpointError: if the checkpoint does not fit the network, or is damaged.
@@ -37,7 +37,11 @@ def open_model(network_fn, spec, weights, on_cpu=False):
         prepare = _preparations(session, spec)
         network_input = tf.placeholder(tf.float32, [None, *spec.image_shape])
         logits, _ = network_fn(network_input)
-        outputs = {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+        outputs = {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "input": network_input,
+        }
         plan = weights.plan(tf.global_variables())
         restore_fn(plan)(session)
 

@@ -147,11 +147,11 @@ def _reserve(config, flag, stack):
 
 def _ask_checkpoint(config, networks):
     if config.sample_images:
-        encoded = sample_images.read_files(config.sample_images)
+        images = [sample_images.read_files(config.sample_images)]
     else:
-        encoded = sample_images.files(config.spec)
+        images = [sample_images.files(config.spec), sample_images.pictures(config.spec)]
     to_ask = {"fp32": networks.float32, config.precision.name: networks.evaluated}
-    samples, plan = self_check.ask_checkpoint(to_ask, config.spec, config.weights, encoded)
+    samples, plan = self_check.ask_checkpoint(to_ask, config.spec, config.weights, *images)
     for line in plan.report().splitlines():
         logging.info("%s", line)
     return samples

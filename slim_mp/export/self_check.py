@@ -11,7 +11,8 @@ import numpy as np
 from slim_mp.compat import tf
 from slim_mp.data import image_kinds
 from slim_mp.errors import CheckpointError, DataError, NumericsError
-from slim_mp.export import checkpoint_model, sample_images
+from slim_mp.export import checkpoint_model
+from slim_mp.preprocessing import normalization
 
 # By dtype: the largest difference of a logit from the checkpoint's in that dtype, as a share of how
 # far the largest lies from the mean. Room for sums in another order; what a dtype itself rounds is
@@ -63,7 +64,7 @@ class Comparison:
     answers: dict
 
 
-def ask_checkpoint(networks, spec, weights, encoded):
+def ask_checkpoint(networks, spec, weights, encoded, pixels=None):
     """Collects a checkpoint's answers.
 
     Args:
@@ -73,6 +74,7 @@ def ask_checkpoint(networks, spec, weights, encoded):
       spec: a `serving_graph.InputSpec`.
       weights: a `weights.Weights`.
       encoded: dict of name to image file, of `sample_images`.
+      pixels: as of `sample_images.pictures`, or None for those of the files.
 
     Returns:
       A pair: `Samples`, and the `RestorePlan` of the checkpoint.
@@ -82,19 +84,22 @@ def ask_checkpoint(networks, spec, weights, encoded):
       DataError: if an image cannot be decoded.
       NumericsError: if only the answers in half are not finite.
     """
-    pixels = sample_images.pictures(spec)
-    names = [f"picture {number} made for the check" for number in range(len(pixels))]
+    names = {"images": list(encoded), "encoded": list(encoded)}
+    if pixels is not None:
+        names["images"] = [f"picture {number} made for the check" for number in range(len(pixels))]
     logits = {}
     for dtype, network_fn in networks.items():
         with checkpoint_model.open_model(network_fn, spec, weights, on_cpu=True) as (answer, plan):
             files = [_answer_file(answer, *item) for item in encoded.items()]
+            if pixels is None:
+                seen = np.concatenate([one["input"] for one in files])
+                pixels = normalization.denormalize(spec.preprocessing, seen)
             logits[dtype] = {
                 "images": answer("images", pixels)["logits"],
-                "encoded": np.concatenate(files),
+                "encoded": np.concatenate([one["logits"] for one in files]),
             }
         _check_finite(logits[dtype], dtype, weights.checkpoint)
     batches = {"images": pixels, "encoded": np.array(list(encoded.values()), object)}
-    names = {"images": names, "encoded": list(encoded)}
     return Samples(batches, names, logits[list(networks)[-1]], logits["fp32"]), plan
 
 
@@ -115,7 +120,7 @@ def _check_finite(logits, dtype, checkpoint):
 
 def _answer_file(answer, name, encoded):
     try:
-        return answer("encoded", [encoded])["logits"]
+        return answer("encoded", [encoded])
     except tf.errors.InvalidArgumentError as error:
         problem = image_kinds.problem_of(encoded) or "cannot be decoded: it is damaged"
         raise DataError(f"--sample_images: {name} {problem}.") from error

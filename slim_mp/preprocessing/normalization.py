@@ -3,6 +3,8 @@
 A program that crops and resizes images itself needs only this.
 """
 
+import numpy as np
+
 from slim_mp.compat import tf
 
 VGG_MEANS = (123.68, 116.78, 103.94)
@@ -43,3 +45,25 @@ def normalize(style, pixels):
       float32 tensor of the same shape, as `preprocessing.preprocess` returns it.
     """
     return _STYLES[style](pixels)
+
+
+# cifarnet standardizes each image: any scale and offset come to the same.
+_INVERSES = {
+    "inception": lambda values: (values + 1.0) * 127.5,
+    "vgg": lambda values: values + (VGG_MEANS if values.shape[-1] == 3 else _VGG_GREY_MEAN),
+    "cifarnet": lambda values: values * 64.0 + 128.0,
+    "lenet": lambda values: values * 128.0 + 128.0,
+}
+
+
+def denormalize(style, values):
+    """Makes pixel values of which `normalize` makes the given input of a network.
+
+    Args:
+      style: a key of `preprocessing.PREPROCESSINGS`.
+      values: float32 array [..., height, width, channels], as `normalize` returns it.
+
+    Returns:
+      float32 array of the same shape, 0..255 but for rounding and what cifarnet's scale exceeds.
+    """
+    return _INVERSES[style](values).astype(np.float32)
