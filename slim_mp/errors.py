@@ -10,6 +10,8 @@ EXIT_OK = 0
 EXIT_UNEXPECTED = 1
 EXIT_STOPPED = 75
 EXIT_INTERRUPTED = 130
+# With the number of the signal added, as shells report it.
+EXIT_BY_SIGNAL = 128
 
 
 def reason(error):

@@ -1,8 +1,12 @@
 """Exports with a fault planted in them are not there, and say which fault it was."""
 
+import dataclasses
 import os
+import signal
+import time
 
 import numpy as np
+import programs
 import pytest
 import tiny_exports
 from tiny_exports import config, run
@@ -127,3 +131,42 @@ def test_a_folder_that_cannot_be_written_is_found_first(folder, tmp_path, monkey
     for name in OUTPUTS:
         with pytest.raises(UsageError, match=rf"--{name}=.* cannot be written \((Not a|File)"):
             run(config(folder, **{name: str(tmp_path / "file" / "x")}))
+
+
+@pytest.mark.parametrize("output", ["frozen_graph", "tflite"])
+def test_a_fault_that_only_a_users_image_shows_is_found(folder, tmp_path, monkeypatch, output):
+    """Brighter than what is made for the check, so that no other image reaches the clipping."""
+    white = tmp_path / "white.png"
+    white.write_bytes(tiny_exports.encode(np.full([20, 20, 3], 255, np.uint8), "PNG"))
+
+    def clipped(style, pixels):
+        is_white = tf.reduce_all(pixels > 254.0, axis=[1, 2, 3], keepdims=True)
+        return genuine_normalize(style, tf.where_v2(is_white, 0.0, pixels))
+
+    settings = config(folder, **{output: str(tmp_path / output)})
+    monkeypatch.setattr(serving_graph, "normalize", clipped)
+    assert len(run(settings)) == 1
+    with pytest.raises(NumericsError, match=r"does not answer .*white\.png \(input 'images'"):
+        run(dataclasses.replace(settings, sample_images=(str(white),)))
+
+
+genuine_normalize = serving_graph.normalize
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_export_that_is_told_to_end_leaves_nothing(tmp_path, number):
+    """Between the folder that is filled and its name lie seconds, in which the signal comes."""
+    export_dir, graph = tmp_path / "model", tmp_path / "graph.pb"
+    process = programs.start(
+        "export_inference_graph",
+        "--checkpoint_path=mobilenet_v1",
+        f"--export_dir={export_dir}",
+        f"--frozen_graph={graph}",
+    )
+    while not list(export_dir.glob(".export-*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(number)
+    code, _, _ = programs.finish(process)
+    assert code == 128 + number
+    assert os.listdir(tmp_path) == []

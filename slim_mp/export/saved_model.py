@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import errno
 import os
-import shutil
 import tempfile
 
 from slim_mp.compat import tf
@@ -12,6 +11,7 @@ from slim_mp.distribution import open_session
 from slim_mp.errors import CheckpointError, reason
 from slim_mp.export import serving_graph
 from slim_mp.files.output_files import make_folder
+from slim_mp.files.temporary_folders import temporary_folder
 
 FILE_NAME = "saved_model.pb"
 LABELS_ASSET = "labels.txt"
@@ -121,13 +121,13 @@ def new_version(export_dir):
     is_new = not os.path.exists(export_dir)
     make_folder(export_dir, "export_dir")
     # A server takes no notice of a name that is no number.
-    version = NewVersion(tempfile.mkdtemp(prefix=".export-", dir=export_dir))
     try:
-        yield version
-        os.chmod(version.folder, 0o755)
-        version.path = _rename_to_next(version.folder, export_dir)
+        with temporary_folder(export_dir, ".export-") as folder:
+            version = NewVersion(folder)
+            yield version
+            os.chmod(folder, 0o755)
+            version.path = _rename_to_next(folder, export_dir)
     except BaseException:
-        shutil.rmtree(version.folder, ignore_errors=True)
         if is_new:
             with contextlib.suppress(OSError):
                 os.rmdir(export_dir)

@@ -1,12 +1,15 @@
 """What the command-line programs have in common: flags in, exit code out, one line for an error."""
 
+import contextlib
 import os
+import signal
 import sys
 
 from absl import app, flags, logging
 
 from slim_mp.compat import start_graph_mode
 from slim_mp.errors import (
+    EXIT_BY_SIGNAL,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_STOPPED,
@@ -75,6 +78,20 @@ def check_unicode(name, value):
             ) from error
 
 
+@contextlib.contextmanager
+def _exiting_when_terminated():
+    """Ends by an exception, so that what is half written is removed; training does more."""
+    # What was told to ignore a signal, as by nohup, goes on ignoring it.
+    default = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in default:
+        signal.signal(number, lambda received, _: sys.exit(EXIT_BY_SIGNAL + received))
+    try:
+        yield
+    finally:
+        for number in default:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run_program(main, takes_operands=False):
     """Parses the flags, runs a program in graph mode, and exits.
 
@@ -96,7 +113,8 @@ def run_program(main, takes_operands=False):
             check_unicode(f"--{name}", flags.FLAGS[name].value)
         logging.set_verbosity(logging.INFO)
         start_graph_mode()
-        stopped = main(arguments[1:]) if takes_operands else main()
+        with _exiting_when_terminated():
+            stopped = main(arguments[1:]) if takes_operands else main()
         sys.stdout.flush()
         return EXIT_STOPPED if stopped else EXIT_OK
 
