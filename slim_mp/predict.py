@@ -59,10 +59,9 @@ def main(operands):
             elif not result.problem:
                 print(result.text())
     if problems:
-        raise DataError(
-            f"{len(problems)} of {len(request.files)} files cannot be used: {few(problems)}; the "
-            "others were answered."
-        )
+        bad, count = len(problems), len(request.files)
+        others = "; the others were answered" if bad < count else ""
+        raise DataError(f"{bad} of {count} files cannot be used: {few(problems)}{others}.")
 
 
 def run():

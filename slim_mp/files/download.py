@@ -174,8 +174,8 @@ def _handle_status(error, url, target, start):
 
 
 def _receive(response, target, start):
-    length = response.headers.get("Content-Length")
-    total = None if length is None else start + int(length)
+    # A length that is no number is none, as for Python's own client.
+    total = None if response.length is None else start + response.length
     _check_space(target, total, start)
     with (
         _explained(target),
