@@ -143,6 +143,18 @@ def test_published_decay_length_of_imagenet():
     assert optimizers.decay_steps(LearningRateConfig(), 1281167, 32) == 80072
 
 
+def test_a_fixed_rate_is_described_without_a_decay():
+    described = {
+        kind: optimizers.LearningRateConfig(0.1, kind).describe(7)
+        for kind in optimizers.DECAY_TYPES
+    }
+    assert described == {
+        "fixed": "fixed learning rate 0.1",
+        "exponential": "exponential learning rate from 0.1, 7 steps a decay",
+        "polynomial": "polynomial learning rate from 0.1, 7 steps a decay",
+    }
+
+
 def test_defaults_are_those_of_slims_flags():
     assert dataclasses.asdict(LearningRateConfig()) == {
         "learning_rate": 0.01,

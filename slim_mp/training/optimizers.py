@@ -64,6 +64,12 @@ class LearningRateConfig:
                 f"allowed are {', '.join(DECAY_TYPES)}."
             )
 
+    def describe(self, steps):
+        """Says in words how the rate falls, with the steps of `decay_steps`."""
+        if self.decay_type == "fixed":
+            return f"fixed learning rate {self.learning_rate:g}"
+        return f"{self.decay_type} learning rate from {self.learning_rate:g}, {steps} steps a decay"
+
 
 def decay_steps(config, num_examples, images_per_step):
     """Steps between two stairs of the exponential schedule, or of the whole polynomial one.

@@ -101,16 +101,14 @@ def _log_start(config, dataset, start_step):
         config.loss_scale.describe(),
     )
     logging.info(
-        "%d images of %d classes (%s, split %s); %d images a step; %s learning rate from %g, %d "
-        "steps a decay; seed %s; starting at step %d.",
+        "%d images of %d classes (%s, split %s); %d images a step; %s; seed %s; starting at step "
+        "%d.",
         dataset.num_examples,
         dataset.num_classes,
         dataset.name,
         dataset.split,
         config.images_per_step,
-        config.learning_rate.decay_type,
-        config.learning_rate.learning_rate,
-        steps,
+        config.learning_rate.describe(steps),
         "none" if config.input.seed is None else config.seed,
         start_step,
     )
