@@ -69,8 +69,9 @@ def test_a_part_file_that_is_complete_or_too_long(site, tmp_path, extra):
     assert len(site.requests) == (2 if extra else 1)
 
 
-def test_a_response_without_a_length(site, tmp_path):
-    site.lengths = False
+@pytest.mark.parametrize("lengths", [None, lambda size: "many", lambda size: "-1"])
+def test_a_response_without_a_length(site, tmp_path, lengths):
+    site.lengths = lengths
     download.download(site.url + "/file", str(tmp_path / "file"))
     assert_whole(tmp_path / "file")
 

@@ -17,7 +17,7 @@ class Site:
       statuses: errors to answer with, for each of the next requests in turn.
       redirect: the address to send every request to, or None.
       requests: pairs of path and Range header, as they came.
-      lengths: whether responses say how long they are.
+      lengths: what responses say how long they are: a function of the number of bytes, or None.
     """
 
     def __init__(self, body):
@@ -27,7 +27,7 @@ class Site:
         self.statuses = []
         self.redirect = None
         self.requests = []
-        self.lengths = True
+        self.lengths = str
         self.url = None
 
 
@@ -66,7 +66,7 @@ def _handler(site):
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
             if site.lengths:
-                self.send_header("Content-Length", str(len(body) - start))
+                self.send_header("Content-Length", site.lengths(len(body) - start))
             self.end_headers()
             count = site.cut_after.pop(0) if site.cut_after else len(body)
             self.wfile.write(body[start : start + count])
