@@ -14,10 +14,18 @@ def _is_heavy(name):
     return len(manifest["variables"]) > 300 or manifest["num_params"] > 100e6
 
 
-def _rows(names=NETWORKS):
-    return [
-        pytest.param(name, marks=[pytest.mark.slow] if _is_heavy(name) else []) for name in names
-    ]
+def _row(*arguments):
+    return pytest.param(*arguments, marks=[pytest.mark.slow] if _is_heavy(arguments[0]) else [])
+
+
+def _training_rows():
+    """Each network at its usual size in float32, and at its least size in half.
+
+    One half will do for those whose graphs take long: they differ in nothing but its name.
+    """
+    for name in NETWORKS:
+        for precision in list(PRECISIONS)[: 2 if _is_heavy(name) else None]:
+            yield _row(name, precision)
 
 
 def _build(name, is_training, precision="fp32", size=None, batch_size=2):
@@ -56,12 +64,12 @@ def test_every_row_is_known_to_the_oracle_by_its_published_facts():
         assert row.channels == first_weights[2]
 
 
-@pytest.mark.parametrize("name", _rows())
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("name", "precision"), _training_rows())
 def test_training_graph_has_the_published_parts(name, precision):
     manifest = oracle.manifest(name)
+    size = None if precision == "fp32" else NETWORKS[name].min_image_size
     with tf.Graph().as_default():
-        logits, end_points = _build(name, is_training=True, precision=precision)
+        logits, end_points = _build(name, is_training=True, precision=precision, size=size)
 
         assert _shapes(tf.model_variables()) == manifest["variables"]
         assert {variable.dtype for variable in tf.model_variables()} == {tf.float32}
@@ -79,12 +87,14 @@ def test_training_graph_has_the_published_parts(name, precision):
         for head in heads:
             assert head.dtype == tf.float32
             assert head.shape.as_list() == [2, manifest["num_classes"]]
+        for tensor in end_points.values():
+            assert 0 not in tensor.shape.as_list(), tensor
 
 
-def _relative_logit_error(name, precision):
-    """Runs a network on the oracle's values and images and compares it with the original."""
+@pytest.mark.parametrize("name", map(_row, NETWORKS))
+def test_float32_logits_are_those_of_the_original(name):
     with tf.Graph().as_default(), tf.Session() as session:
-        logits, end_points = _build(name, False, precision, size=oracle.size(name))
+        logits, end_points = _build(name, False, size=oracle.size(name))
         variables = tf.model_variables()
         _set_to_oracle(session, variables)
         images = oracle.images(oracle.size(name), NETWORKS[name].channels)
@@ -96,28 +106,4 @@ def _relative_logit_error(name, precision):
     np.testing.assert_array_equal(probabilities.argmax(1), got.argmax(1))
     np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)
     expected = oracle.logits(name)
-    error = np.abs(got - expected).max() / np.abs(expected).max()
-    print(f"{name} in {precision}: logits differ by {error:.1e} of the largest")
-    return error
-
-
-@pytest.mark.parametrize("name", _rows())
-def test_float32_logits_are_those_of_the_original(name):
-    assert _relative_logit_error(name, "fp32") <= 5e-6
-
-
-@pytest.mark.parametrize("name", ["lenet", "cifarnet", "mobilenet_v1_025", "resnet_v1_50"])
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp16", 3e-3), ("bf16", 3e-2)])
-def test_half_logits_are_near_the_original(name, precision, tolerance):
-    assert oracle.activation_absmax(name) < tf.float16.max
-    error = _relative_logit_error(name, precision)
-    assert 1e-5 < error <= tolerance, "less than 1e-5 would not have been computed in half"
-
-
-@pytest.mark.parametrize("name", _rows())
-def test_builds_at_its_least_image_size(name):
-    with tf.Graph().as_default():
-        logits, end_points = _build(name, is_training=True, size=NETWORKS[name].min_image_size)
-        for tensor in (logits, *end_points.values()):
-            assert 0 not in tensor.shape.as_list(), tensor
-        assert logits.shape.as_list() == [2, oracle.manifest(name)["num_classes"]]
+    assert np.abs(got - expected).max() <= 5e-6 * np.abs(expected).max()
