@@ -77,9 +77,12 @@ def keep_batch(batch):
     return tuple(kept), tf.group(*assign)
 
 
-def _forward_operations(loss):
-    """The operations that the loss depends on, in graph order."""
-    found, waiting = set(), [loss.op]
+def _forward_operations(loss, batch):
+    """The operations from the batch to the loss, in graph order.
+
+    What makes the batch is left out: to run it would take the next one.
+    """
+    found, waiting = {tensor.op for tensor in batch}, [loss.op]
     while waiting:
         op = waiting.pop()
         if op not in found:
@@ -165,7 +168,7 @@ class Diagnosis:
         fed = {tensor.ref() for tensor in self._feeds}
         outputs = (
             tensor
-            for op in _forward_operations(self._replay.loss)
+            for op in _forward_operations(self._replay.loss, self._replay.batch)
             # A constant is not finite on purpose; what it does to a layer is looked at.
             if op.type != "Const"
             for tensor in op.outputs
