@@ -162,6 +162,8 @@ def test_an_export_that_is_told_to_end_leaves_nothing(tmp_path, number):
         "--checkpoint_path=mobilenet_v1",
         f"--export_dir={export_dir}",
         f"--frozen_graph={graph}",
+        # A test run under nohup hands on that the signal is ignored.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     while not list(export_dir.glob(".export-*")):
         assert process.poll() is None, process.communicate()

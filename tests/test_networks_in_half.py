@@ -5,6 +5,7 @@ import json
 import numpy as np
 import oracle
 import pytest
+from network_rows import rows
 
 from benchmarks import network_graphs, network_runs, network_tables, networks_in_half
 from nets.nets_factory import NETWORKS
@@ -22,11 +23,7 @@ def _fits(name):
     return oracle.activation_absmax(name) < network_runs.FP16_ACTIVATIONS
 
 
-def _rows(names):
-    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
-
-
-@pytest.mark.parametrize("name", _rows(name for name in NETWORKS if _fits(name)))
+@pytest.mark.parametrize("name", rows(QUICK, filter(_fits, NETWORKS)))
 def test_half_logits_are_near_those_of_the_original(name):
     with network_runs.open_session() as session:
         evaluation = network_runs.Evaluation(session, name, TOLERANCES, oracle.size(name))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import oracle
 import pytest
+from network_rows import rows
 
 from benchmarks import network_runs
 from nets.nets_factory import NETWORKS
@@ -15,10 +16,6 @@ QUICK = ("lenet", "cifarnet", "mobilenet_v1_025")
 
 def _is_deep(name):
     return len(oracle.manifest(name)["variables"]) > 400
-
-
-def _rows(names):
-    return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
 
 
 def _steps(name, precision, init_loss_scale):
@@ -37,7 +34,7 @@ def _check(taken):
         assert step.is_change == step.is_applied
 
 
-@pytest.mark.parametrize("name", _rows(NETWORKS))
+@pytest.mark.parametrize("name", rows(QUICK))
 def test_takes_two_guarded_steps_in_fp16(name):
     steps = _steps(name, "fp16", 128.0)
     with network_runs.open_session() as session:
@@ -58,7 +55,7 @@ def test_takes_two_guarded_steps_in_fp16(name):
 
 # The deepest are left out, since their graphs alone take minutes: bfloat16 has the range of
 # float32, tests/test_nets.py builds their graphs in it, and docs/networks.md has their steps.
-@pytest.mark.parametrize("name", _rows(name for name in NETWORKS if not _is_deep(name)))
+@pytest.mark.parametrize("name", rows(QUICK, [name for name in NETWORKS if not _is_deep(name)]))
 def test_takes_two_steps_in_bf16(name):
     steps = _steps(name, "bf16", 1.0)
     with network_runs.open_session() as session:

@@ -9,6 +9,7 @@ import oracle
 import programs
 import pytest
 from made_checkpoints import network_arrays, save
+from network_rows import rows
 
 from nets.nets_factory import NETWORKS
 from slim_mp.checkpoints.signatures import get_signature
@@ -29,10 +30,7 @@ def checkpoint_of(tmp_path):
     shutil.rmtree(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in NETWORKS],
-)
+@pytest.mark.parametrize("name", rows(QUICK))
 def test_evaluated_in_half_with_no_flag_but_the_checkpoint(name, checkpoint_of, tmp_path, caplog):
     caplog.set_level("INFO")
     manifest = oracle.manifest(name)
@@ -66,13 +64,7 @@ def test_evaluated_in_half_with_no_flag_but_the_checkpoint(name, checkpoint_of, 
     assert f"({heads})\n missing: 0\n wrong shape: 0\n" in report
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[] if n == "mobilenet_v1_025" else [pytest.mark.slow])
-        for n in ("mobilenet_v1_025", "resnet_v1_50", "inception_v3", "vgg_a", "nasnet_cifar")
-    ],
-)
+@pytest.mark.parametrize("name", rows(QUICK, ["mobilenet_v1_025", "resnet_v1_50", "inception_v3"]))
 def test_fine_tuned_to_five_classes_with_the_head_left_out(name, checkpoint_of, tmp_path, caplog):
     caplog.set_level("INFO")
     heads = ",".join(get_signature(name).head_scopes)
