@@ -253,8 +253,8 @@ def test_the_log_says_what_runs_where(tmp_path, caplog):
     for part in (
         "2 clones on /device:CPU:0, /device:CPU:1; no GPU is used.",
         "Compute dtype float16, dynamic loss scale 64; variables, losses and updates float32.",
-        "24 images of 3 classes (toy, split train); 8 images a step; fixed learning rate 0.1; seed 7",
-        "starting at step 0.",
+        "24 images of 3 classes (toy, split train); 8 images a step; ",
+        "; fixed learning rate 0.1; seed 7; starting at step 0.",
     ):
         assert part in caplog.text
 
