@@ -28,6 +28,9 @@ def rows(quick, names=NETWORKS):
       quick: names of networks whose test is quick.
       names: of the networks.
     """
-    for name in names:
-        marks = [] if name in quick else [pytest.mark.slow]
-        yield pytest.param(name, marks=[*marks, *[pytest.mark.exhaustive] * (name in DEEPER)])
+    return [pytest.param(name, marks=_marks(name, quick)) for name in names]
+
+
+def _marks(name, quick):
+    marks = [] if name in quick else [pytest.mark.slow]
+    return [*marks, pytest.mark.exhaustive] if name in DEEPER else marks

@@ -64,7 +64,7 @@ def test_every_row_is_known_to_the_oracle_by_its_published_facts():
         assert row.channels == first_weights[2]
 
 
-@pytest.mark.parametrize(("name", "precision"), _training_rows())
+@pytest.mark.parametrize(("name", "precision"), list(_training_rows()))
 def test_training_graph_has_the_published_parts(name, precision):
     manifest = oracle.manifest(name)
     with tf.Graph().as_default():
@@ -88,7 +88,7 @@ def test_training_graph_has_the_published_parts(name, precision):
             assert head.shape.as_list() == [2, manifest["num_classes"]]
 
 
-@pytest.mark.parametrize("name", map(_row, NETWORKS))
+@pytest.mark.parametrize("name", [_row(name) for name in NETWORKS])
 def test_float32_logits_are_those_of_the_original(name):
     with tf.Graph().as_default(), tf.Session() as session:
         logits, end_points = _build(name, False, size=oracle.size(name))
