@@ -20,6 +20,7 @@ from slim_mp.preprocessing import decoding
 INPUT_ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 
 _EXAMPLES_PER_CHECK = 256
+_ADVICE = "(--max_bad_records=N leaves up to N such ones out.)"
 
 
 def explain_input_error(error, dataset, config, bad_records=None):
@@ -51,9 +52,15 @@ def explain_input_error(error, dataset, config, bad_records=None):
     source = open_source(dataset)
     contents = source.contents()
     with examination(source, config) as problem_of, ThreadPool() as pool:
-        while chunk := list(itertools.islice(contents, _EXAMPLES_PER_CHECK)):
-            for problem in filter(None, pool.starmap(problem_of, chunk)):
-                raise DataError(f"{problem}. (--max_bad_records=N leaves up to N such ones out.)")
+        try:
+            while chunk := list(itertools.islice(contents, _EXAMPLES_PER_CHECK)):
+                for problem in filter(None, pool.starmap(problem_of, chunk)):
+                    raise DataError(f"{problem}. {_ADVICE}")
+        except DataError as problem:
+            # Of what cannot be read at all, a wrong checksum is the damage of one record.
+            if isinstance(problem.__cause__, tf.errors.DataLossError):
+                raise DataError(f"{problem} {_ADVICE}") from problem
+            raise
 
 
 @contextlib.contextmanager
