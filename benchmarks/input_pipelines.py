@@ -5,7 +5,7 @@ Each takes the bytes of a file, string tensor [], and a seed, int64 tensor [2].
 
 from slim_mp import preprocessing
 from slim_mp.compat import tf
-from slim_mp.preprocessing import colours, crops, image_source, inception_preprocessing, resampling
+from slim_mp.preprocessing import colours, crops, image_source, inception_preprocessing
 
 SIZE = 224
 
@@ -20,16 +20,6 @@ def ours(style, is_training, **choices):
         return preprocessing.preprocess_encoded(*args, **choices)
 
     return run
-
-
-def ours_in_all_colours(encoded, seed):
-    """The project's training, but with one method of resizing, as in the other libraries."""
-    source = image_source.from_file(encoded, 3)
-    of_window, of_draws = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-    pixels = source.read(inception_preprocessing.random_window(source, of_window))
-    image = resampling.resize(pixels, SIZE, SIZE, 0.0, 1.0)
-    draws = tf.unstack(tf.random.stateless_uniform([1 + colours.DRAWS], of_draws))
-    return colours.distort(image, draws[1:], colours.FULL, mirror=draws[0] < 0.5)
 
 
 def window_of(style, is_training, height, width, seed):

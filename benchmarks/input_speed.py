@@ -172,7 +172,9 @@ def functions(num_windows):
         (TRAIN, "ours, --distortion=fast: and two changes of colours"): ours(
             *TRAIN, distortion="fast"
         ),
-        (TRAIN, "ours, all colours, but one resizing"): pipelines.ours_in_all_colours,
+        (TRAIN, "ours, --distortion=bilinear: all colours, one resizing"): ours(
+            *TRAIN, distortion="bilinear"
+        ),
         (TRAIN, "ours, --distortion=full: four resizings, all colours"): ours(*TRAIN),
         (TRAIN, "TensorFlow: decode, convert, crop, resize, flip, scale"): documented(False),
         (TRAIN, "TensorFlow, decode_and_crop_jpeg"): crop(False),

@@ -145,6 +145,18 @@ def test_distortions_differ_in_colours_only():
         assert np.corrcoef(*luma)[0, 1] > 0.9
 
 
+def test_bilinear_is_full_but_for_the_method_of_resizing():
+    seeds = [(0, n) for n in range(24)]
+    pairs = [
+        [train("inception", seed, distortion=kind) for kind in ("full", "bilinear")]
+        for seed in seeds
+    ]
+    equal = [np.array_equal(*pair) for pair in pairs]
+    assert 0 < sum(equal) < len(seeds) / 2, "a quarter, on average"
+    for full, bilinear in pairs:
+        assert np.abs(full.mean((0, 1)) - bilinear.mean((0, 1))).max() < 0.05
+
+
 @pytest.mark.parametrize("style", preprocessing.PREPROCESSINGS)
 def test_colours_may_be_changed_by_another_function(style):
     seen = []

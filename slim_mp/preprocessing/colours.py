@@ -9,8 +9,8 @@ decoding the image.
 
 from slim_mp.compat import tf
 
-FULL, FAST, CROP = "full", "fast", "crop"
-DISTORTIONS = (FULL, FAST, CROP)
+FULL, BILINEAR, FAST, CROP = "full", "bilinear", "fast", "crop"
+DISTORTIONS = (FULL, BILINEAR, FAST, CROP)
 # Numbers that `distort` needs.
 DRAWS = 5
 
@@ -30,7 +30,8 @@ def distort(image, draws, distortion, mirror):
       image: float32 tensor [height, width, channels] in [0, 1], of static shape; a grey one has
         neither saturation nor hue.
       draws: list of `DRAWS` float32 tensors [], uniform in [0, 1).
-      distortion: `FULL`, or `FAST` for slim's fast mode: brightness and saturation only.
+      distortion: `FULL` or `BILINEAR`, which differ in how the image was resized, or `FAST` for
+        slim's fast mode: brightness and saturation only.
       mirror: bool tensor []; in the compiled loop it costs next to nothing.
 
     Returns:
@@ -40,7 +41,7 @@ def distort(image, draws, distortion, mirror):
     saturation, contrast = _between(draws[1], *_SATURATION), _between(draws[2], *_CONTRAST)
     hue = _between(draws[3], -_HUE, _HUE)
     if image.shape[-1] == 1:
-        if distortion == FULL:
+        if distortion != FAST:
             image = _adjust_contrast(image, contrast)
         return _compiled(_last_step)(image, mirror, brightness)
     if distortion == FAST:

@@ -168,12 +168,12 @@ def preprocess_encoded(style, encoded, channels, height, width, is_training, see
       width: an int, pixels of the result.
       is_training: a bool; True distorts at random.
       seed: int32 or int64 tensor [2]; the distortion is a function of it. Only for training.
-      **choices: for training, `distortion`, one of `DISTORTIONS`: `full` by default, `fast` as
-        slim's scripts, or `crop` for a random crop and flip only; and `recolour`, None or a
-        function that is called instead of the changes of colours with float32
-        [height, width, channels] of 0..255 and returns the same. For evaluation, `num_crops`, 1 or
-        10, and `central_fraction`, a float of (0, 1] that replaces the style's: 0.875 of each side
-        for inception and vgg, all of it for lenet.
+      **choices: for training, `distortion`, one of `DISTORTIONS`: `full` by default,
+        `bilinear` for one method of resizing, `fast` as slim's scripts, or `crop` for a random crop
+        and flip only; and `recolour`, None or a function that is called instead of the changes of
+        colours with float32 [height, width, channels] of 0..255 and returns the same. For
+        evaluation, `num_crops`, 1 or 10, and `central_fraction`, a float of (0, 1] that replaces
+        the style's: 0.875 of each side for inception and vgg, all of it for lenet.
 
     Returns:
       float32 tensor [height, width, channels]: in [-1, 1] for inception and lenet, 0..255 minus
