@@ -173,7 +173,7 @@ def test_colours_may_be_changed_by_another_function(style):
 
 
 def test_an_unknown_distortion_is_refused():
-    with pytest.raises(UsageError, match=r"'slow'.*full, fast, crop"):
+    with pytest.raises(UsageError, match=r"'slow'.*full, bilinear, fast, crop"):
         train("vgg", distortion="slow")
 
 
