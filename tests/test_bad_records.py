@@ -144,11 +144,11 @@ def test_a_record_with_a_wrong_checksum_is_left_out_alone(tmp_path, sets, order,
     assert numbers_of(images) == [n for n in range(EXAMPLES) if n != place]
     assert bad_records.count == 1
     with pytest.raises(DataError, match=rf"^More than 1 .*: Record {place} .* \(its bytes are not"):
-        bad_records_of_two_files(dataset, cache)
+        spoil_another_and_fail(dataset, cache)
 
 
-def bad_records_of_two_files(dataset, cache):
-    """Spoils a record of the other file too; raises what one bad record more than the limit is."""
+def spoil_another_and_fail(dataset, cache):
+    """Spoils a record of the other file too, one more than the limit; raises what that ends in."""
     flip_payload_byte(dataset.files[1], 3)
     bad_records = BadRecords(1)
     config = dataclasses.replace(CONFIG, cache=cache)

@@ -23,9 +23,11 @@ def _training_rows():
 
     At their least size all are built, and take two steps, in tests/test_networks_train.py.
     """
-    for name in NETWORKS:
-        for precision in ["fp16"] if _is_heavy(name) else PRECISIONS:
-            yield _row(name, precision)
+    return [
+        _row(name, precision)
+        for name in NETWORKS
+        for precision in (["fp16"] if _is_heavy(name) else PRECISIONS)
+    ]
 
 
 def _build(name, is_training, precision="fp32", size=None, batch_size=2):
@@ -64,7 +66,7 @@ def test_every_row_is_known_to_the_oracle_by_its_published_facts():
         assert row.channels == first_weights[2]
 
 
-@pytest.mark.parametrize(("name", "precision"), list(_training_rows()))
+@pytest.mark.parametrize(("name", "precision"), _training_rows())
 def test_training_graph_has_the_published_parts(name, precision):
     manifest = oracle.manifest(name)
     with tf.Graph().as_default():

@@ -32,3 +32,19 @@ def test_it_is_the_last_step_of_the_evaluation(style, channels):
         expected, actual = session.run([tf.stack(expected), actual])
     assert np.ptp(actual) > 0.1
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("style", preprocessing.PREPROCESSINGS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_inverse_gives_pixels_that_become_the_same_input(style, channels):
+    pixels = images(style, channels).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(tf.float32, pixels.shape)
+        normalised = normalization.normalize(style, fed)
+        values = session.run(normalised, {fed: pixels})
+        found = normalization.denormalize(style, values)
+        again = session.run(normalised, {fed: found})
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(again, values, rtol=0, atol=1e-5 * np.abs(values).max())
+    if style != "cifarnet":
+        np.testing.assert_allclose(found, pixels, rtol=0, atol=1e-3)

@@ -19,6 +19,7 @@ from slim_mp.training import optimizers, train, train_config
 
 DTYPES = ["fp32", "fp16", "bf16"]
 STEPS = 40
+KILLS = 3
 
 
 class Killed(BaseException):
@@ -68,10 +69,10 @@ def train_on(folder, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch, dtype, kills=3):
+def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch, dtype):
     assert train_on(tmp_path / "whole", dtype) == STEPS
     expected = read(tmp_path / "whole")
-    chance = random.Random(kills)
+    chance = random.Random(KILLS)
     monkeypatch.setattr(train.CheckpointWriter, "is_due", lambda _: chance.random() < 0.3)
     report = train.Reporter.report
     steps_run, steps_left = [], []
@@ -84,7 +85,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch, d
             raise Killed
 
     monkeypatch.setattr(train.Reporter, "report", report_or_die)
-    for _ in range(kills):
+    for _ in range(KILLS):
         steps_left.append(chance.randrange(2, 6))
         with pytest.raises(Killed):
             train_on(tmp_path / "killed", dtype)

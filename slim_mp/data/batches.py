@@ -119,7 +119,7 @@ def _training_batches(dataset, config, bad_records):
         # Examples of different shards must not be distorted alike.
         index = position * config.num_shards + config.shard_index
         pair = tf.stack([tf.constant(seed, tf.int64), index])
-        number, content = example[0], source.fetch(*example)
+        number, content = _fetched(source, example)
         encoded, label = source.parse(number, content, config.labels_offset)
         return {"image": _image(encoded, config, pair), "label": label, "seed": pair}
 
@@ -139,7 +139,7 @@ def _evaluation_batches(dataset, config, bad_records, with_names):
 
     def prepare(position, example):
         del position
-        number, content = example[0], source.fetch(*example)
+        number, content = _fetched(source, example)
         encoded, label = source.parse(number, content, config.labels_offset)
         names = {"name": source.name(number, content)} if with_names else {}
         return {"image": _image(encoded, config), "label": label, **names}
@@ -161,6 +161,12 @@ def _numbered(source, size, config, seed):
         return examples.skip(tf.where(is_first, tf.constant(skipped, tf.int64), 0))
 
     return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_examples)
+
+
+def _fetched(source, example):
+    """The number of an example of a stream, and its bytes."""
+    number, content = example
+    return number, source.fetch(number, content)
 
 
 def _open_source(dataset, config, may_leave_out):

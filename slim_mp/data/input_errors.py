@@ -50,17 +50,22 @@ def explain_input_error(error, dataset, config, bad_records=None):
         return
     logging.info("The input failed; looking for the reason in %d examples.", dataset.num_examples)
     source = open_source(dataset)
-    contents = source.contents()
     with examination(source, config) as problem_of, ThreadPool() as pool:
-        try:
-            while chunk := list(itertools.islice(contents, _EXAMPLES_PER_CHECK)):
-                for problem in filter(None, pool.starmap(problem_of, chunk)):
-                    raise DataError(f"{problem}. {_ADVICE}")
-        except DataError as problem:
-            # Of what cannot be read at all, a wrong checksum is the damage of one record.
-            if isinstance(problem.__cause__, tf.errors.DataLossError):
-                raise DataError(f"{problem} {_ADVICE}") from problem
-            raise
+        for chunk in _chunks(source.contents()):
+            for problem in filter(None, pool.starmap(problem_of, chunk)):
+                raise DataError(f"{problem}. {_ADVICE}")
+
+
+def _chunks(contents):
+    """The examples of a split in lists of `_EXAMPLES_PER_CHECK`."""
+    try:
+        while chunk := list(itertools.islice(contents, _EXAMPLES_PER_CHECK)):
+            yield chunk
+    except DataError as error:
+        # Of what stops the reading, a wrong checksum is the damage of one record.
+        if isinstance(error.__cause__, tf.errors.DataLossError):
+            raise DataError(f"{error} {_ADVICE}") from error
+        raise
 
 
 @contextlib.contextmanager
